@@ -1,0 +1,1 @@
+"""Recording proxies for other schedulers, importers, exporters."""

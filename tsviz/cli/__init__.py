@@ -1,0 +1,1 @@
+"""The command line: one command a file, imported when called. Stdout is data, stderr everything else."""

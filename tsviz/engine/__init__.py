@@ -1,0 +1,1 @@
+"""The event loop, the device protocol, the simulated device on virtual time, workloads. No torch."""

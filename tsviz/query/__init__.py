@@ -1,0 +1,1 @@
+"""The DuckDB catalog over bundles. Knows the trace only."""

@@ -1,0 +1,1 @@
+"""Session over a trace: recorded state, verification."""

@@ -1,0 +1,1 @@
+"""The twin of the scheduler. Standard library and numpy only."""

@@ -1,0 +1,1 @@
+"""The Arrow bundle: schema, recorder, reader, recovery."""
