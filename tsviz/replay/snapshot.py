@@ -1,0 +1,151 @@
+"""What a pane sees: frozen values at one position of a trace.
+
+Panes are pure functions of these; nothing here refers back to the trace, so a pane can be drawn, tested and kept
+while the cursor has moved on (debugger.md, section 1). Strings are as recorded: whoever draws them cleans them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+STATES = (
+    "bootstrapping", "waiting", "prefilling", "prefill_done", "remote", "decoding", "retracted", "finished", "aborted",
+)  # fmt: skip
+"""States of a request as far as recorded facts tell them (without re-execution)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scheduled row of the plan (table `operations`)."""
+
+    kind: str
+    request: str
+    submission: int
+    slot: int
+    begin_tokens: int | None
+    input_tokens: int
+    replay_tokens: int
+    prefill_tokens: int
+
+    @property
+    def completes(self) -> bool:
+        """Whether this prefill row reaches the end of the prompt."""
+        return self.begin_tokens is not None and self.begin_tokens + self.input_tokens == self.prefill_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLine:
+    """One live (or just ended) request at the position. Lengths in tokens; `age_rounds` since its submission."""
+
+    request: str
+    submission: int
+    state: str
+    computed_tokens: int
+    prompt_tokens: int
+    generated_tokens: int
+    max_new_tokens: int
+    held_pages: int
+    age_rounds: int
+    scheduled: bool
+    retractions: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTable:
+    """The block table of one request in one group behind the plan: page ids by slot, 0 is a hole.
+
+    `changed` holds the slots that this round's plan wrote, `before` what stood in them (0: nothing or a hole).
+    """
+
+    group: str
+    block_tokens: int
+    pages: tuple[int, ...]
+    changed: frozenset[int]
+    before: dict[int, int]
+    zeroed: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One store or load of the plan; `acknowledged_round` is None while it is out at the end of the trace."""
+
+    op_id: int
+    kind: str
+    pages: int
+    source_pinned: bool | None
+    acknowledged_round: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """LCM parents of the device: all that can be used, those that hold nothing, and the rest (owned or cached)."""
+
+    usable_pages: int
+    empty_pages: int
+    zeroed_pages: int
+
+    @property
+    def occupied_pages(self) -> int:
+        """Parents that hold at least one owned or cached block."""
+        return self.usable_pages - self.empty_pages
+
+
+@dataclass(frozen=True, slots=True)
+class TraceHead:
+    """What does not change while one steps: identity of the trace and its size."""
+
+    name: str
+    node: str
+    rank: int
+    role: str
+    engine: str
+    engine_version: str
+    rule_set: str
+    rounds: int
+    requests: int
+    live: bool
+    clock: str
+    gaps: int
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything one screen shows at one round."""
+
+    head: TraceHead
+    round: int
+    start_ns: int
+    budget_tokens: int
+    scheduled_tokens: int
+    batch_slots: int
+    rows: tuple[Row, ...]
+    requests: tuple[RequestLine, ...]
+    counts: dict[str, int]
+    """Requests by state, from the scheduler's own counters."""
+    retracted: int
+    transfers: tuple[Transfer, ...]
+    pool: Pool
+    selected: int | None
+    """Submission whose tables are shown."""
+    tables: tuple[BlockTable, ...]
+    events: tuple[str, ...]
+    """What landed between the previous plan and this one, one line each, in words."""
+
+
+class RecordedView(Protocol):
+    """Recorded state of one part of a trace: any round, without re-execution (architecture.md, section 6)."""
+
+    @property
+    def head(self) -> TraceHead:
+        """Identity and size of the trace."""
+        ...
+
+    def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
+        """Return what is known at `round_` (clamped to the trace), with the tables of request `selected`."""
+        ...
+
+    def next_mark(self, round_: int, submission: int | None, step: int) -> int | None:
+        """Return the next (`step` 1) or previous (-1) round in which `submission` was scheduled or changed state."""
+        ...
