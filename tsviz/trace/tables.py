@@ -17,9 +17,7 @@ SCHEMA_MAJOR = 1
 SCHEMA_MINOR = 0
 
 _ROUND = i32("round", "number of the plan, from 1")
-_SUBMISSION = i32(
-    "submission", "number of the request in order of submission, from 0; -1 if it was never submitted"
-)
+_SUBMISSION = i32("submission", "number of the request in order of submission, from 0; -1 if it was never submitted")
 _REQUEST = word("request", "request id, as submitted")
 
 CALLS = Table(
@@ -55,9 +53,7 @@ SUBMISSIONS = Table(
         i32("max_new_tokens", "declared budget; 0 is undeclared"),
         flag("accepted", "false when the submit call raised"),
         ints("pages", "the full prefix pages of the prompt, as numbers in prefix_pages"),
-        ints(
-            "tail", "tokens behind the last full page; null unless tokens are recorded in full", nullable=True
-        ),
+        ints("tail", "tokens behind the last full page; null unless tokens are recorded in full", nullable=True),
         i64("arrival_ns", "when the request reached the engine", nullable=True),
         string("after", "request whose end it waited for", nullable=True),
         i64("think_ns", "time between that end and the arrival", nullable=True),
@@ -120,9 +116,7 @@ STORAGE_KEYS = Table(
         _ROUND,
         i32("item", "position in the call, from 0"),
         i64("group_index", "position of the group in the config"),
-        string(
-            "content_hash", "hash of the prefix up to this page; null with identity tokens", nullable=True
-        ),
+        string("content_hash", "hash of the prefix up to this page; null with identity tokens", nullable=True),
         ints("chain", "the same prefix as numbers of pages; only with identity tokens", nullable=True),
         i32("page_offset", "which block of the prefix page"),
     ),
