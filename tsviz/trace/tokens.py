@@ -1,0 +1,88 @@
+"""Tokens by prefix page: which pages are equal, and, if wanted, what stands in them.
+
+A prompt becomes a list of page numbers and a tail. Two modes (architecture.md, section 5): `full` also keeps the
+tokens of every distinct page, of tails and of results; `identity` keeps only which pages are equal, including the pages
+that fill up with generated tokens, so that a later prompt which repeats an answer still matches when the calls are
+re-executed on invented tokens.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FULL = "full"
+IDENTITY = "identity"
+MODES = (FULL, IDENTITY)
+
+
+@dataclass(frozen=True, slots=True)
+class PagedPrompt:
+    """A prompt by prefix page: page numbers, those that are new to the dictionary (number, tokens), and the tail."""
+
+    pages: array[int]
+    new: tuple[tuple[int, array[int]], ...]
+    tail: array[int]
+
+
+class PageBook:
+    """The dictionary of distinct prefix pages of one part. Page numbers count from 0 in order of first sight."""
+
+    __slots__ = ("_grown", "_numbers", "page_tokens")
+
+    def __init__(self, page_tokens: int) -> None:
+        """`page_tokens`: prefix granularity."""
+        self.page_tokens = page_tokens
+        self._numbers: dict[bytes, int] = {}
+        self._grown: dict[int, tuple[int, array[int]]] = {}
+
+    def prompt(self, tokens: Sequence[int] | array[int]) -> PagedPrompt:
+        """Cut a prompt into pages, adding those not seen before to the dictionary."""
+        flat = tokens if isinstance(tokens, array) else array("i", tokens)
+        size = self.page_tokens
+        full = len(flat) // size
+        data = flat.tobytes()
+        step = size * flat.itemsize
+        pages: array[int] = array("i")
+        new: list[tuple[int, array[int]]] = []
+        for start in range(0, full * step, step):
+            key = data[start : start + step]
+            number = self._numbers.get(key)
+            if number is None:
+                number = self._numbers[key] = len(self._numbers)
+                page: array[int] = array("i")
+                page.frombytes(key)
+                new.append((number, page))
+            pages.append(number)
+        return PagedPrompt(pages, tuple(new), flat[full * size :])
+
+    def follow(self, submission: int, prompt_tokens: int, tail: array[int]) -> None:
+        """Watch a request grow: remember the tokens behind its last full page."""
+        self._grown[submission] = (prompt_tokens // self.page_tokens, array("i", tail))
+
+    def grow(self, submission: int, tokens: Sequence[int]) -> list[tuple[int, int]]:
+        """Append landed tokens; return (index of the page in the request, page number) for pages that filled up."""
+        entry = self._grown.get(submission)
+        if entry is None:
+            return []
+        index, tail = entry
+        tail.extend(tokens)
+        size = self.page_tokens
+        filled: list[tuple[int, int]] = []
+        while len(tail) >= size:
+            number = self._numbers.setdefault(tail[:size].tobytes(), len(self._numbers))
+            filled.append((index, number))
+            del tail[:size]
+            index += 1
+        self._grown[submission] = (index, tail)
+        return filled
+
+    def held_tokens(self, submission: int) -> int | None:
+        """How many tokens a followed request has; None if it is not followed."""
+        entry = self._grown.get(submission)
+        return None if entry is None else entry[0] * self.page_tokens + len(entry[1])
+
+    def forget(self, submission: int) -> None:
+        """Stop following a request that ended."""
+        self._grown.pop(submission, None)
