@@ -147,7 +147,7 @@ class _Lists:
         self.values.frombytes(values.tobytes())
         self.ends.frombytes((offsets[1:] + base).astype(np.int32).tobytes())
 
-    def repeat(self, values: None, count: int) -> None:
+    def repeat_missing(self, count: int) -> None:
         self.missing.extend(range(len(self.ends) - 1, len(self.ends) - 1 + count))
         self.ends.extend((len(self.values),) * count)
 

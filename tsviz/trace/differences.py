@@ -49,7 +49,7 @@ class TableDifferences:
 
         `anew` marks rows of requests that were admitted again although they may have kept their slot.
         """
-        fresh = (self._owner[slots] != owners) | anew
+        fresh: npt.NDArray[np.bool_] = (self._owner[slots] != owners) | anew
         if fresh.any():
             chosen = slots[fresh]
             self._owner[chosen] = owners[fresh]

@@ -29,12 +29,13 @@ class PagedPrompt:
 class PageBook:
     """The dictionary of distinct prefix pages of one part. Page numbers count from 0 in order of first sight."""
 
-    __slots__ = ("_grown", "_numbers", "page_tokens")
+    __slots__ = ("_contents", "_grown", "_numbers", "page_tokens")
 
     def __init__(self, page_tokens: int) -> None:
         """`page_tokens`: prefix granularity."""
         self.page_tokens = page_tokens
         self._numbers: dict[bytes, int] = {}
+        self._contents: list[bytes] = []
         self._grown: dict[int, tuple[int, array[int]]] = {}
 
     def prompt(self, tokens: Sequence[int] | array[int]) -> PagedPrompt:
@@ -48,14 +49,21 @@ class PageBook:
         new: list[tuple[int, array[int]]] = []
         for start in range(0, full * step, step):
             key = data[start : start + step]
-            number = self._numbers.get(key)
-            if number is None:
-                number = self._numbers[key] = len(self._numbers)
+            number, is_new = self._number(key)
+            if is_new:
                 page: array[int] = array("i")
                 page.frombytes(key)
                 new.append((number, page))
             pages.append(number)
         return PagedPrompt(pages, tuple(new), flat[full * size :])
+
+    def _number(self, content: bytes) -> tuple[int, bool]:
+        number = self._numbers.get(content)
+        if number is not None:
+            return number, False
+        self._contents.append(content)
+        number = self._numbers[content] = len(self._numbers)
+        return number, True
 
     def follow(self, submission: int, prompt_tokens: int, tail: array[int]) -> None:
         """Watch a request grow: remember the tokens behind its last full page."""
@@ -71,12 +79,16 @@ class PageBook:
         size = self.page_tokens
         filled: list[tuple[int, int]] = []
         while len(tail) >= size:
-            number = self._numbers.setdefault(tail[:size].tobytes(), len(self._numbers))
+            number, _ = self._number(tail[:size].tobytes())
             filled.append((index, number))
             del tail[:size]
             index += 1
         self._grown[submission] = (index, tail)
         return filled
+
+    def content(self, number: int) -> bytes:
+        """Return the tokens of a page as LE32 bytes. Raises IndexError for a number that was never given."""
+        return self._contents[number]
 
     def held_tokens(self, submission: int) -> int | None:
         """How many tokens a followed request has; None if it is not followed."""
