@@ -41,10 +41,5 @@ class Recorder:
 
     def take(self, limit: int) -> list[Entry]:
         """Return at most `limit` entries in order (writer thread)."""
-        entries, taken = self._entries, []
-        try:
-            for _ in range(limit):
-                taken.append(entries.popleft())
-        except IndexError:
-            pass
-        return taken
+        entries = self._entries
+        return [entries.popleft() for _ in range(min(limit, len(entries)))]

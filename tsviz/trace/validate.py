@@ -1,4 +1,4 @@
-"""Nothing from outside is used before it is validated in full: schema, sizes, offsets, codes (architecture.md, section 7)."""
+"""Nothing from outside is used before it is validated in full (architecture.md, section 7)."""
 
 from __future__ import annotations
 

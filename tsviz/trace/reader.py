@@ -1,0 +1,127 @@
+"""Opening a bundle: hot tables up to the last commit, or cold ones, one interface over both.
+
+Opening reads only the small files; a table is read, checked and validated when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from . import layout
+from .cold import ColdTables
+from .columns import Table
+from .errors import Damaged
+from .hot import HotTables
+from .tables import RECORDED
+from .tokens import MODES
+
+DATASET_ROWS = 2_000_000
+"""Cold tables with more rows are handed out as a dataset that is read by column and row group, not whole."""
+
+
+class Part:
+    """The recording of one scheduler in a bundle."""
+
+    def __init__(self, directory: Path) -> None:
+        """Read `part.json` of a part directory. Raises `TraceError`."""
+        self.directory = directory
+        path = directory / layout.PART_FILE
+        self.meta = layout.read_json(path)
+        self.node: str = layout.field(path, self.meta, "node", str)
+        self.rank: int = layout.field(path, self.meta, "rank", int)
+        self.config: dict[str, Any] = layout.field(path, self.meta, "config", dict)
+        self.engine: dict[str, Any] = layout.field(path, self.meta, "engine", dict)
+        self.token_mode: str = layout.field(path, self.meta, "tokens", str)
+        self.rule_set: str = layout.field(path, self.meta, "rule_set", str)
+        self.clock: str = layout.field(path, self.meta, "clock", str)
+        if self.token_mode not in MODES:
+            raise Damaged(path, "tokens", " or ".join(MODES), repr(self.token_mode)[:40])
+        self._loaded: dict[str, pa.Table] = {}
+        self.prefix_tokens: int = layout.field(path, self.config, "prefix_granularity", int)
+        if self.prefix_tokens < 1:
+            raise Damaged(path, "prefix_granularity", "a number from 1", str(self.prefix_tokens))
+
+    @cached_property
+    def _store(self) -> HotTables | ColdTables:
+        cold = self.directory / layout.COLD
+        if (cold / layout.MANIFEST_FILE).exists():
+            return ColdTables(cold)
+        return HotTables(self.directory / layout.HOT)
+
+    @property
+    def live(self) -> bool:
+        """Whether the part was not closed: it is being recorded, or its process was killed."""
+        return isinstance(self._store, HotTables)
+
+    @property
+    def torn(self) -> str | None:
+        """What lies behind the last commit, in words; None if nothing does."""
+        return self._store.torn if isinstance(self._store, HotTables) else None
+
+    @property
+    def last_round(self) -> int:
+        """The last round that is readable; 0 if none is."""
+        return self._store.last_round
+
+    def rows(self, name: str) -> int:
+        """How many rows a recorded table has. Raises KeyError for an unknown table."""
+        return self._store.rows(RECORDED[name])
+
+    def table(self, name: str) -> pa.Table:
+        """Return a recorded table whole, validated. Raises `TraceError`, and KeyError for an unknown table."""
+        if name not in self._loaded:
+            table = RECORDED[name]
+            batches = list(self._store.batches(table))
+            loaded = pa.Table.from_batches(batches, table.schema).unify_dictionaries().combine_chunks()
+            self._loaded[name] = loaded
+        return self._loaded[name]
+
+    def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
+        """Return every recorded table; those with more than `DATASET_ROWS` cold rows as datasets."""
+        return {name: self._relation(table) for name, table in RECORDED.items()}
+
+    def _relation(self, table: Table) -> pa.Table | ds.Dataset:
+        store = self._store
+        if isinstance(store, ColdTables) and store.rows(table) > DATASET_ROWS:
+            return store.dataset(table)
+        return self.table(table.name)
+
+
+class Bundle:
+    """A bundle: its parts, its metadata, and how it ended."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the bundle at `path`. Raises `TraceError`."""
+        self.path = path
+        self.name = path.resolve().name
+        self.description = layout.read_bundle_file(path)
+        self.schema: str = self.description["schema"]
+        self.meta: dict[str, Any] = layout.field(path / layout.BUNDLE_FILE, self.description, "meta", dict)
+        self.parts = [
+            Part(layout.part_directory(path, node, rank)) for node, rank in layout.part_names(path, self.description)
+        ]
+
+    @cached_property
+    def end(self) -> dict[str, Any] | None:
+        """Why the recording ended and its totals; None for a bundle that was not closed."""
+        path = self.path / layout.END_FILE
+        return layout.read_json(path) if path.exists() else None
+
+    def part(self, node: str | None = None, rank: int | None = None) -> Part:
+        """Return the part of a node and rank, or the first one. Raises KeyError naming those there are."""
+        for part in self.parts:
+            if node in (None, part.node) and rank in (None, part.rank):
+                return part
+        there = ", ".join(f"{p.node}/{p.rank}" for p in self.parts)
+        raise KeyError(f"no part {node}/{rank}; there are {there}")
+
+
+def open_bundle(path: str | Path) -> Bundle:
+    """Open the bundle at `path`. Raises `TraceError` naming file, place, expected and found."""
+    return Bundle(Path(path))
