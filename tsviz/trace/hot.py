@@ -67,7 +67,7 @@ class HotTables:
         return int(self._tables.get(table.name, (0, 0, 0))[2])
 
     def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
-        """Yield the committed batches of a table, validated in full. Raises `Damaged` if bytes contradict the commit."""
+        """Yield the committed batches of a table, validated. Raises `Damaged` if bytes contradict the commit."""
         if table.name not in self._tables:
             return
         length, crc, expected_rows = self._tables[table.name]
