@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tsviz.engine.workloads.errors import Place, WorkloadError
 from tsviz.engine.workloads.sources import LENGTH_LIMIT_TOKENS
 
-TIME_LIMIT_NS = 1 << 62
-"""No time in a workload reaches this (146 years)."""
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?")
+
+TIME_LIMIT_NS = 1 << 61
+"""No time in a workload reaches this (73 years)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,6 @@ def read_text(path: Path) -> TextFile:
         if isinstance(problem, WorkloadError):
             raise
         raise whole.error("path", "a file that can be read", _reason(problem)) from None
-    if not data.strip():
-        raise whole.error("content", "at least one row", f"{len(data)} bytes, none of them a row")
     try:
         text = data.decode("utf-8-sig")
         bad = text.find("\0")
@@ -54,6 +56,8 @@ def read_text(path: Path) -> TextFile:
     if bad >= 0:
         line = data.count(b"\n", 0, bad) + 1
         raise Place(str(path), f"line {line}").error("content", "UTF-8 text", f"byte {data[bad : bad + 1].hex()}")
+    if not text.strip():
+        raise whole.error("content", "at least one row", f"{len(data)} bytes, none of them in a row")
     return TextFile(path, path.name, hashlib.sha256(data).hexdigest(), text)
 
 
@@ -79,27 +83,46 @@ def single_file(path: Path, pattern: str) -> TextFile:
     return read_text(found[0])
 
 
-def parse_json(text: str, place: Place) -> object:
-    """Return the JSON value; NaN, infinities and numbers of thousands of digits are errors as damaged text is."""
+def file_meta(files: Sequence[TextFile]) -> dict[str, str | int]:
+    """Return what the metadata says of the files that were read: bare names and SHA-256, never a path.
+
+    Several files are named by their folder; their hash is that of the lines `sha256  name`, in order.
+    """
+    if len(files) == 1:
+        return {"file": files[0].name, "file_sha256": files[0].sha256}
+    listing = "".join(f"{file.sha256}  {file.name}\n" for file in files)
+    digest = hashlib.sha256(listing.encode()).hexdigest()
+    return {"file": files[0].path.resolve().parent.name, "files": len(files), "file_sha256": digest}
+
+
+def parse_object(text: str, place: Place) -> dict[str, object]:
+    """Return the JSON object; NaN, infinities and numbers of thousands of digits are errors as damaged text is."""
 
     def refuse(constant: str) -> object:
         raise place.error("JSON", "finite numbers", constant)
 
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            raise place.error("JSON", "each field once", ", ".join(name for name, _ in pairs))
+        return values
+
     try:
-        value: object = json.loads(text, parse_constant=refuse)
+        value: object = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
     except WorkloadError:
         raise
     except (ValueError, RecursionError) as problem:
         raise place.error("JSON", "a JSON object", f"{_reason(problem)} in {text[:40]!r}") from None
-    return value
-
-
-def parse_object(text: str, place: Place) -> dict[str, object]:
-    """Return the JSON object; anything else is an error."""
-    value = parse_json(text, place)
     if not isinstance(value, dict):
         raise place.error("JSON", "a JSON object", type(value).__name__)
     return value
+
+
+def field_of(values: dict[str, object], name: str, place: Place) -> object:
+    """Return the value of a field that must be there."""
+    if name not in values:
+        raise place.error(name, "the field to be there", f"fields {', '.join(values) or 'none'}")
+    return values[name]
 
 
 def whole_number(value: object, place: Place, field: str, limit: int = LENGTH_LIMIT_TOKENS) -> int:
@@ -117,7 +140,7 @@ def whole_number_text(text: str, place: Place, field: str, limit: int = LENGTH_L
 
 
 def time_ns(value: object, place: Place, field: str, unit_ns: int) -> int:
-    """Return a time in ns from a number of units; negative, not finite or beyond 146 years is an error."""
+    """Return a time in ns from a number of units; negative, not finite or beyond 73 years is an error."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < TIME_LIMIT_NS // unit_ns:
         return value * unit_ns if isinstance(value, int) else round(value * unit_ns)
     raise place.error(field, "a time of at least 0", value)
@@ -125,10 +148,7 @@ def time_ns(value: object, place: Place, field: str, unit_ns: int) -> int:
 
 def finite_text(text: str, place: Place, field: str) -> float:
     """Return the finite number of at least 0 that the text says."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not (math.isfinite(value) and value >= 0):
         raise place.error(field, "a number of at least 0", text)
     return value

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 from tsviz.engine.workloads.errors import Place
 
+SECOND_NS = 1_000_000_000
+
 MaxNew = Literal["declared", "undeclared"] | int
 """What the scheduler is told of an output: its length, nothing, or the same number for every request."""
 
 _PLACE = Place("workload options", "option")
+
+_SMALLEST, _LARGEST = 1e-9, 1e9
+_COUNT = 10_000_000
+_TOKENS = 1 << 23
+_WHOLE = {
+    "scale": (1, _TOKENS),
+    "rows": (1, 1 << 62),
+    "seed": (0, (1 << 63) - 1),
+    "requests": (1, _COUNT),
+    "prompt_tokens": (1, _TOKENS),
+    "output_tokens": (1, _TOKENS),
+    "burst": (1, _COUNT),
+    "prefixes": (1, _COUNT),
+    "prefix_tokens": (0, _TOKENS),
+    "sessions": (1, _COUNT),
+    "turns": (1, _COUNT),
+    "tail_tokens": (0, _TOKENS),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +84,27 @@ class WorkloadOptions:
     """agent_sessions: mean think time (exponential) between the end of a turn and the arrival of the next."""
 
     def __post_init__(self) -> None:
-        for name in ("scale", "requests", "prompt_tokens", "output_tokens", "burst", "prefixes", "sessions", "turns"):
-            _require_whole(name, getattr(self, name), 1)
-        for name in ("prefix_tokens", "tail_tokens", "seed"):
-            _require_whole(name, getattr(self, name), 0)
-        if self.rows is not None:
-            _require_whole("rows", self.rows, 1)
+        for name, (least, most) in _WHOLE.items():
+            value = getattr(self, name)
+            if not (name == "rows" and value is None):
+                _require_whole(name, value, least, most)
         if self.max_new not in ("declared", "undeclared"):
-            _require_whole("max_new", self.max_new, 1)
+            _require_whole("max_new", self.max_new, 1, _TOKENS)
         for name in ("speed", "rate"):
-            _require_number(name, getattr(self, name), above_zero=True)
+            _require_number(name, getattr(self, name), zero=False)
         for name in ("session_gap_s", "think_s", "spread"):
-            _require_number(name, getattr(self, name), above_zero=False)
+            _require_number(name, getattr(self, name), zero=True)
         if self.start_s is not None:
-            _require_number("start_s", self.start_s, above_zero=False)
+            _require_number("start_s", self.start_s, zero=True)
         if self.window_s is not None:
-            _require_number("window_s", self.window_s, above_zero=True)
+            _require_number("window_s", self.window_s, zero=False)
         if self.spread > 1:
             raise _PLACE.error("spread", "a number from 0 to 1", self.spread)
+
+    @property
+    def start_ns(self) -> int:
+        """Trace time that becomes time 0."""
+        return round((self.start_s or 0.0) * SECOND_NS)
 
     def scaled(self, length_tokens: int) -> int:
         """Return a length of the input in tokens of this workload: divided by `scale`, rounded down, at least 1."""
@@ -118,15 +140,15 @@ def parse_option(name: str, text: str) -> int | float:
         raise _PLACE.error(name, "a whole number" if whole else "a number", text) from None
 
 
-def _require_whole(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 62:
-        raise _PLACE.error(name, f"a whole number of at least {least}", value)
+def _require_whole(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise _PLACE.error(name, f"a whole number from {least} to {most}", value)
 
 
-def _require_number(name: str, value: object, *, above_zero: bool) -> None:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or value < 0 or (above_zero and value == 0):  # type: ignore[operator]
-        raise _PLACE.error(name, "a number above 0" if above_zero else "a number of at least 0", value)
+def _require_number(name: str, value: object, *, zero: bool) -> None:
+    least = 0 if zero else _SMALLEST
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= _LARGEST:
+        raise _PLACE.error(name, f"a number from {least:g} to {_LARGEST:g}", value)
 
 
 DEFAULTS = WorkloadOptions()
