@@ -1,0 +1,76 @@
+"""The terminal debugger: `run(view)` opens it, `DebuggerApp` is it.
+
+It knows of a trace what `tsviz.replay.snapshot.RecordedView` says and nothing else; it imports neither the catalog nor
+Arrow (debugger.md, sections 1, 2 and 6).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from textual.app import App
+
+from tsviz.replay.snapshot import RecordedView
+from tsviz.tui.commands import Actions
+from tsviz.tui.keys import rebound
+from tsviz.tui.screens.main import MainScreen
+from tsviz.tui.terminal import require_terminal
+from tsviz.tui.theme import DEFAULTS, THEMES
+
+
+class DebuggerApp(App[None]):
+    """The application.
+
+    Args:
+        view: The trace.
+        start_round: Round to open at, 1-based; held to the trace. -1 is the last.
+        request: Request id to select, looked for in the whole trace.
+        keymap: Keys in place of ours, by binding id (the help sheet lists them).
+        theme: Name of a theme; with NO_COLOR nothing is coloured whatever is named here.
+    """
+
+    CSS_PATH = "debugger.tcss"
+    TITLE = "tsviz"
+    COMMANDS = App.COMMANDS | {Actions}
+
+    def __init__(
+        self,
+        view: RecordedView,
+        *,
+        start_round: int = 1,
+        request: str | None = None,
+        keymap: Mapping[str, str] | None = None,
+        theme: str = "tsviz-dark",
+    ) -> None:
+        no_color = "NO_COLOR" in os.environ
+        super().__init__(ansi_color=True if no_color else None)
+        for each in THEMES:
+            self.register_theme(each)
+        self.theme = "tsviz-plain" if no_color else theme
+        self._view = view
+        self._start_round = start_round
+        self._request = request
+        self._keys = dict(keymap or {})
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Give themes that are not ours the colours of our roles."""
+        return DEFAULTS
+
+    def get_default_screen(self) -> MainScreen:
+        """Return the main screen."""
+        return MainScreen(self._view, self._start_round, self._request, rebound(self._keys))
+
+    def on_mount(self) -> None:
+        """Take the user's keys."""
+        self.set_keymap(self._keys)
+
+
+def run(view: RecordedView, *, start_round: int = 1, request: str | None = None) -> None:
+    """Open the debugger on a trace and return when the user leaves it.
+
+    Raises:
+        NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
+    """
+    require_terminal()
+    DebuggerApp(view, start_round=start_round, request=request).run()

@@ -1,0 +1,85 @@
+"""The door: every string of a trace passes here before it may reach a terminal.
+
+Request ids, engine names and error texts come from outside. Nothing in the toolkit removes escape sequences, so a
+request id could move the cursor, set the clipboard or turn text around (library notes, Textual). Here they become
+visible stand-ins, and a string is cut to a number of terminal cells, whatever its characters are.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rich.cells import cell_len, set_cell_size
+
+_HIDDEN = (
+    0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, *range(0x200B, 0x2010), *range(0x2028, 0x202F),
+    *range(0x2060, 0x2070), 0x3164, 0xFEFF, 0xFFA0, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080),
+)  # fmt: skip
+_STAND_INS = {
+    **{code: 0x2400 + code for code in range(0x20)},
+    0x7F: 0x2421,
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+    **dict.fromkeys(range(0xD800, 0xE000), 0xFFFD),
+    **dict.fromkeys(_HIDDEN, 0xFFFD),
+}
+_MARKS_KEPT = 2
+_READ_AT_MOST = 4096
+
+
+def clean(text: str) -> str:
+    """Return `text` with controls, C1, bidi, zero-width, surrogates and stacked marks made visible or dropped.
+
+    The result never holds a character that moves a cursor, changes direction or takes no cell, except up to two
+    combining marks a letter. Cleaning twice changes nothing more.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.translate(_STAND_INS)
+    if not any(map(unicodedata.combining, text)):
+        return text
+    kept: list[str] = []
+    marks = 0
+    for character in text:
+        marks = marks + 1 if unicodedata.combining(character) else 0
+        if marks <= _MARKS_KEPT:
+            kept.append(character)
+    return "".join(kept)
+
+
+def shorten(text: str, cells: int) -> str:
+    """Return `text`, cleaned, in at most `cells` terminal cells; what is left out of its middle is shown as `…`."""
+    if cells <= 0:
+        return ""
+    if len(text) > _READ_AT_MOST:
+        text = text[: _READ_AT_MOST // 2] + text[-_READ_AT_MOST // 2 :]
+    text = clean(text)
+    if cell_len(text) <= cells:
+        return text
+    if cells == 1:
+        return "…"
+    tail = (cells - 1) // 2
+    return f"{_head(text, cells - 1 - tail)}…{_tail(text, tail)}"
+
+
+def fit(text: str, cells: int, align: str = "left") -> str:
+    """Return `text`, cleaned, in exactly `cells` terminal cells; `align` is left, right or centre."""
+    text = shorten(text, cells)
+    spare = cells - cell_len(text)
+    if spare <= 0:
+        return text
+    if align == "right":
+        return " " * spare + text
+    if align == "centre":
+        return " " * (spare // 2) + text + " " * (spare - spare // 2)
+    return text + " " * spare
+
+
+def _head(text: str, cells: int) -> str:
+    return set_cell_size(text, cells).rstrip() if cells else ""
+
+
+def _tail(text: str, cells: int) -> str:
+    start = len(text)
+    while start and cell_len(text[start - 1 :]) <= cells:
+        start -= 1
+    return text[start:].lstrip()

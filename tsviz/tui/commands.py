@@ -1,0 +1,34 @@
+"""The palette: every action of the main screen, by its help text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from tsviz.tui.keys import Key, display
+from tsviz.tui.screens.main import MainScreen
+
+
+class Actions(Provider):
+    """Offers what the keys do to those who do not know the keys."""
+
+    def _keys(self) -> Iterator[Key]:
+        if isinstance(self.screen, MainScreen):
+            yield from (key for key in self.screen.keys if key.id not in ("palette", "quit"))
+
+    async def discover(self) -> Hits:
+        """Offer everything before anything is typed."""
+        for key in self._keys():
+            run = partial(self.screen.run_action, key.action)
+            yield DiscoveryHit(key.help, run, help=f"{key.section}, key {display(key.keys)}")
+
+    async def search(self, query: str) -> Hits:
+        """Offer what matches."""
+        matcher = self.matcher(query)
+        for key in self._keys():
+            score = matcher.match(key.help)
+            if score > 0:
+                run = partial(self.screen.run_action, key.action)
+                yield Hit(score, matcher.highlight(key.help), run, help=f"{key.section}, key {display(key.keys)}")

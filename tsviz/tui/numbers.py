@@ -1,0 +1,59 @@
+"""Numbers for people: separators, signs, units, times, and bars whose length is the number."""
+
+from __future__ import annotations
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_LEVELS = " ▁▂▃▄▅▆▇█"
+
+
+def grouped(number: int) -> str:
+    """Return `12,345` for 12345."""
+    return f"{number:,}"
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return `1 page`, `2 pages`; `many` is for words that do not take an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return `53.1 %`; a dash where there is no whole."""
+    return f"{100 * part / whole:.1f} %" if whole > 0 else "–"
+
+
+def clock_time(time_ns: int) -> str:
+    """Return a time on the part's clock with all its digits down to a microsecond: `1 h 02 min 03.004 005 s`."""
+    sign, time_us = ("-", -time_ns // 1000) if time_ns < 0 else ("", time_ns // 1000)
+    minutes, rest_us = divmod(time_us, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{rest_us // 1_000_000:02d}.{rest_us // 1000 % 1000:03d} {rest_us % 1000:03d} s"
+    if hours:
+        return f"{sign}{hours} h {minutes:02d} min {text}"
+    return f"{sign}{minutes} min {text}" if minutes else f"{sign}{text.removeprefix('0')}"
+
+
+def bar(part: int, whole: int, cells: int) -> tuple[str, str]:
+    """Return the full and the empty piece of a bar of `cells` cells, exact to an eighth of a cell.
+
+    Anything above nothing shows at least a sliver, and anything below everything leaves one.
+    """
+    if cells <= 0:
+        return "", ""
+    share = min(max(part / whole, 0.0), 1.0) if whole > 0 else 0.0
+    eighths = round(share * cells * 8)
+    if share > 0:
+        eighths = max(eighths, 1)
+    if share < 1:
+        eighths = min(eighths, cells * 8 - 1)
+    full, rest = divmod(eighths, 8)
+    text = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return text, " " * (cells - len(text))
+
+
+def level(part: int, whole: int) -> str:
+    """Return one of nine column heights for `part` of `whole`: blank only for nothing, full only for everything."""
+    if whole <= 0 or part <= 0:
+        return _LEVELS[0]
+    if part >= whole:
+        return _LEVELS[8]
+    return _LEVELS[min(max(round(8 * part / whole), 1), 7)]

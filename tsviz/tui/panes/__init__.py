@@ -1,0 +1,1 @@
+"""Each pane as a pure function `(scene, width, height) -> Document`."""

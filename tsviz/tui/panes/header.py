@@ -1,0 +1,58 @@
+"""The two lines at the top: which trace, and where in it we are."""
+
+from __future__ import annotations
+
+from tsviz.tui.clean import shorten
+from tsviz.tui.lines import Document, Line, Lines, Span, spread
+from tsviz.tui.numbers import clock_time, counted, grouped, percent
+from tsviz.tui.scene import Scene
+
+_BAR = Span("  │  ", "rule")
+_NAME_CELLS = 40
+_ENGINE_CELLS = 32
+
+
+def header(scene: Scene, width: int, height: int) -> Document:  # noqa: ARG001 - every pane has this signature
+    """Return who recorded what, and the position with its time, its share of the trace and the gaps."""
+    return Lines((_identity(scene, width), _position(scene, width)))
+
+
+def _identity(scene: Scene, width: int) -> Line:
+    head = scene.head
+    left = [Span(" tsviz ", "brand"), Span(" ")]
+    if head is None:
+        return spread([*left, Span("opening the trace …", "dim")], [], width)
+    name = min(_NAME_CELLS, max(width // 3, 8))
+    engine = shorten(f"{head.engine} {head.engine_version}", _ENGINE_CELLS)
+    left += [Span(shorten(head.name, name), "title"), _BAR]
+    left += [Span("node ", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
+    left += [Span("  role ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
+    left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
+    state = Span("◍ live", "warn") if head.live else Span("■ finished", "dim")
+    return spread(left, [Span("● recorded", "good"), Span("  "), state, Span(" ")], width)
+
+
+def _position(scene: Scene, width: int) -> Line:
+    head, frame = scene.head, scene.frame
+    if head is None:
+        return Line()
+    shown = frame.snapshot.round if frame else scene.round
+    total = grouped(head.rounds)
+    left = [
+        Span(" round ", "dim"),
+        Span(f"{grouped(shown if head.rounds else 0):>{len(total)}}", "position"),
+        Span(f" of {total}", "text"),
+        Span(f"  {percent(shown, head.rounds):>7}", "dim"),
+    ]
+    if frame:
+        left += [_BAR, Span(clock_time(frame.snapshot.start_ns)), Span(f" {shorten(head.clock, 12)} clock", "dim")]
+    gaps = Span("no gaps", "dim") if head.gaps == 0 else Span(f"▲ {counted(head.gaps, 'gap')}", "warn")
+    left += [_BAR, gaps]
+    right: list[Span] = []
+    if scene.play_rounds_per_second:
+        right.append(Span(f"▶ playing {counted(scene.play_rounds_per_second, 'round')}/s ", "accent"))
+    if scene.error:
+        right.append(Span(f"✗ round {grouped(scene.round)} unreadable ", "bad"))
+    elif scene.loading and head.rounds:
+        right.append(Span(f"◌ loading {grouped(scene.round)} ", "accent"))
+    return spread(left, right, width)

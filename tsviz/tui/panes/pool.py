@@ -1,0 +1,48 @@
+"""The lines at the bottom: the pool as a bar with its numbers, and how many requests are in each state."""
+
+from __future__ import annotations
+
+from tsviz.tui.glyphs import STATES, state_mark
+from tsviz.tui.lines import Document, Line, Lines, Span, clip
+from tsviz.tui.numbers import bar, counted, grouped, percent
+from tsviz.tui.scene import Scene
+
+_WIDEST_BAR = 60
+
+
+def pool(scene: Scene, width: int, height: int) -> Document:
+    """Return the pool line and, where `height` allows, the line of counts."""
+    frame = scene.frame
+    if frame is None:
+        return Lines(())
+    pages = frame.snapshot.pool
+    share = percent(pages.occupied_pages, pages.usable_pages)
+    role = "bad" if pages.usable_pages and pages.empty_pages == 0 else "text"
+    numbers = [
+        Span(f" {grouped(pages.occupied_pages):>{len(grouped(pages.usable_pages))}} occupied", "strong"),
+        Span(f" + {grouped(pages.empty_pages)} empty", role),
+        Span(f" = {counted(pages.usable_pages, 'page')}", "dim"),
+        Span(f"  {share:>7}", "text"),
+        Span(f"  {grouped(pages.zeroed_pages)} zeroed this round", "zeroed" if pages.zeroed_pages else "dim"),
+    ]
+    cells = min(max(width - Line(tuple(numbers)).cells - 8, 8), _WIDEST_BAR)
+    full, empty = bar(pages.occupied_pages, pages.usable_pages, cells)
+    lines = [clip(Line((Span("  pool ", "dim"), Span(full, "pool"), Span(empty, "bar-empty"), *numbers)), width)]
+    if height > 1:
+        lines.append(clip(_counts(scene), width))
+    return Lines(lines)
+
+
+def _counts(scene: Scene) -> Line:
+    frame = scene.frame
+    assert frame is not None
+    counts = frame.snapshot.counts
+    spans = [Span(" state ", "dim")]
+    known = [state for state in STATES if counts.get(state)]
+    for state in known + [state for state in counts if state not in STATES and counts[state]]:
+        mark = state_mark(state)
+        word = mark.word if state in STATES else state
+        spans += [Span(f"{mark.glyph} {grouped(counts[state])} ", mark.role), Span(f"{word}   ", "dim")]
+    if len(spans) == 1:
+        spans.append(Span("no requests", "dim"))
+    return Line(tuple(spans))

@@ -1,0 +1,136 @@
+"""The list of requests by state. Virtual: a line is made when it is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from tsviz.replay.snapshot import RequestLine
+from tsviz.tui.clean import fit
+from tsviz.tui.frame import ORDERS, Frame
+from tsviz.tui.glyphs import SCHEDULED, SELECTED, STATES, state_mark
+from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, heading, line, spread
+from tsviz.tui.numbers import grouped
+from tsviz.tui.panes.states import without_frame
+from tsviz.tui.scene import Scene
+
+_LEAD_CELLS = 4
+_UNITS_FROM_CELLS = 44
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    cells: int
+
+
+_COLUMNS = (
+    _Column("word", 7),
+    _Column("computed", 7),
+    _Column("prompt", 7),
+    _Column("gen", 6),
+    _Column("pages", 5),
+    _Column("age", 6),
+    _Column("retr", 3),
+)
+_KEEP_FIRST = ("computed", "prompt", "gen", "pages", "word", "age", "retr")
+_KEEP_FIRST_GROUPED = ("computed", "prompt", "gen", "pages", "age", "retr", "word")
+_ID_CELLS = 7
+
+
+def request_columns(width: int, grouped_by_state: bool) -> tuple[tuple[_Column, ...], int]:
+    """Return the columns that fit, in drawing order, and the cells of the id column."""
+    room = width - _LEAD_CELLS - _ID_CELLS
+    kept: set[str] = set()
+    by_name = {column.name: column for column in _COLUMNS}
+    for name in _KEEP_FIRST_GROUPED if grouped_by_state else _KEEP_FIRST:
+        if room >= by_name[name].cells + 1:
+            kept.add(name)
+            room -= by_name[name].cells + 1
+        else:
+            break
+    return tuple(column for column in _COLUMNS if column.name in kept), _ID_CELLS + max(room, 0)
+
+
+def requests_title(scene: Scene, width: int, height: int) -> Document:  # noqa: ARG001 - a pane's signature
+    """Return the two fixed lines above the list: what is listed, and the column heads with their units."""
+    if scene.frame is None:
+        return Lines(())
+    listing, total = scene.frame.listing, len(scene.frame.snapshot.requests)
+    what = f"{grouped(listing.shown)} of {grouped(total)}" if scene.filter else grouped(total)
+    top = [Span(f" {what}", "strong"), Span(f" {ORDERS[scene.order][0]}", "dim")]
+    units = [Span("tokens, pages, rounds ", "dim")] if width >= _UNITS_FROM_CELLS else []
+    if scene.filter:
+        top += [Span("  filter ", "dim"), Span(fit(scene.filter, min(len(scene.filter), 24)), "accent")]
+    columns, id_cells = request_columns(width, scene.order == "state")
+    heads = " " * _LEAD_CELLS + fit("request", id_cells)
+    for column in columns:
+        word = column.name == "word"
+        heads += fit(" state" if word else column.name, column.cells + 1, "left" if word else "right")
+    return Lines((spread(top, units, width), line(Span(heads, "column"))))
+
+
+def requests(scene: Scene, width: int, height: int) -> Document:
+    """Return the list: headings by state where it is sorted so, a line a request, the selected one marked."""
+    instead = without_frame(scene, width, height)
+    if instead is not None:
+        return instead
+    frame = scene.frame
+    assert frame is not None
+    if not frame.listing.shown:
+        words = "No request passes this filter. Esc clears it." if scene.filter else "No request is in the system."
+        return Lines((line(""), line(Span(f"  {words}", "dim"))))
+    selected = None if scene.selected is None else frame.listing.line_of.get(scene.selected)
+    make = partial(_line, frame, scene.selected, width, scene.order == "state")
+    return Lazy(len(frame.listing.entries), make, selected)
+
+
+def _line(frame: Frame, selected: int | None, width: int, by_state: bool, y: int) -> Line:
+    entry = frame.listing.entries[y]
+    if entry < 0:
+        state, number = frame.listing.headings[-1 - entry]
+        mark = state_mark(state)
+        title = heading(f" {mark.glyph} {fit(_long_word(state), 14).rstrip()}", f"{grouped(number)} ", width)
+        return title._replace(spans=(title.spans[0]._replace(role=mark.role), *title.spans[1:]))
+    request = frame.snapshot.requests[entry]
+    columns, id_cells = request_columns(width, by_state)
+    return request_line(request, request.submission == selected, columns, id_cells)
+
+
+def _long_word(state: str) -> str:
+    return state.replace("_", " ") if state in STATES else f"{state} (unknown)"
+
+
+def request_line(request: RequestLine, selected: bool, columns: tuple[_Column, ...], id_cells: int) -> Line:
+    """Return the line of one request; a click on it selects it."""
+    mark = state_mark(request.state)
+    spans = [
+        Span(SELECTED.glyph if selected else " ", SELECTED.role),
+        Span(SCHEDULED.glyph if request.scheduled else " ", SCHEDULED.role),
+        Span(mark.glyph, mark.role),
+        Span(" "),
+        Span(fit(request.request, id_cells), "strong" if request.scheduled else "text"),
+    ]
+    for column in columns:
+        text, role = _cell(request, column.name)
+        spans.append(Span(" " + fit(text, column.cells, "left" if column.name == "word" else "right"), role))
+    return Line(tuple(spans), "cursor" if selected else "", ("request", request.submission))
+
+
+def _cell(request: RequestLine, name: str) -> tuple[str, str]:
+    match name:
+        case "word":
+            mark = state_mark(request.state)
+            return (mark.word, mark.role)
+        case "computed":
+            return grouped(request.computed_tokens), "text"
+        case "prompt":
+            return grouped(request.prompt_tokens), "dim"
+        case "gen":
+            return grouped(request.generated_tokens), "text" if request.generated_tokens else "dim"
+        case "pages":
+            return grouped(request.held_pages), "text" if request.held_pages else "dim"
+        case "age":
+            return grouped(request.age_rounds), "dim"
+        case _:
+            return (f"{grouped(request.retractions)}", "retracted") if request.retractions else ("·", "dim")

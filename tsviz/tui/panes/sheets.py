@@ -1,0 +1,74 @@
+"""The two sheets that lie over the screen: help with every key, and the legend of every glyph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from tsviz.tui.clean import fit
+from tsviz.tui.glyphs import CELLS, KINDS, OTHERS, STATES, UNKNOWN_STATE, Mark
+from tsviz.tui.keys import Key, display
+from tsviz.tui.lines import Line, Span, heading, line, wrapped
+
+_KEY_CELLS = 14
+_WORD_CELLS = 12
+
+_MOUSE = (
+    ("click", "a request selects it; a column of the timeline, or a round in a transfer, goes there"),
+    ("wheel", "scrolls a pane; over the header and the timeline it steps rounds"),
+    ("bottom", "every key in the last line is a button"),
+)
+_BARS = (
+    ("━█╌", "prefilling", "a prompt: computed before, this round's chunk, still to come"),
+    ("▁▄█", "pool", "occupied pages of the pool, the most in each column of rounds"),
+    ("◆", "position", "where you are"),
+    ("↻", "warn", "tokens of the row that are computed again (replay)"),
+    ("↓ ↑", "transfer", "write back to the host tier, load back from it"),
+    ("›", "dim", "an event that landed before this plan"),
+)
+
+
+def help_lines(keys: Iterable[Key], width: int) -> list[Line]:
+    """Return every key with its help, by section."""
+    lines: list[Line] = []
+    for section, members in groupby(keys, key=lambda key: key.section):
+        lines += [
+            line(""),
+            heading(section, "not recorded at this level" if section == "Needs decisions" else "", width),
+        ]
+        for key in members:
+            lines += _entry(display(key.keys), "key", key.help, _KEY_CELLS, width)
+    lines += [line(""), heading("Mouse", "", width)]
+    for what, does in _MOUSE:
+        lines += _entry(what, "key", does, _KEY_CELLS, width)
+    lines.append(line(""))
+    lines += wrapped(
+        "A message stays in the last line until the next key. Keys are rebound by their ids:", width, "dim"
+    )
+    lines += wrapped(", ".join(key.id for key in keys) + ".", width, "dim")
+    return lines[1:]
+
+
+def legend_lines(width: int) -> list[Line]:
+    """Return every glyph with its word and a sentence."""
+    lines: list[Line] = []
+    sections: tuple[tuple[str, Iterable[Mark]], ...] = (
+        ("States of a request", (*STATES.values(), UNKNOWN_STATE)),
+        ("Rows of a batch", KINDS.values()),
+        ("Cells of a block table", CELLS),
+        ("Marks", OTHERS),
+    )
+    for title, marks in sections:
+        lines += [line(""), heading(title, "", width)]
+        for mark in marks:
+            lines += _entry(f"{mark.glyph} {mark.word}", mark.role, mark.meaning, _WORD_CELLS, width)
+    lines += [line(""), heading("Bars and signs", "", width)]
+    for glyph, role, meaning in _BARS:
+        lines += _entry(glyph, role, meaning, _WORD_CELLS, width)
+    return lines[1:]
+
+
+def _entry(term: str, role: str, text: str, cells: int, width: int) -> list[Line]:
+    body = wrapped(text, max(width - cells - 3, 10))
+    first = line(Span(f"  {fit(term, cells)} ", role), *body[0].spans)
+    return [first, *(line(Span(" " * (cells + 3)), *rest.spans) for rest in body[1:])]

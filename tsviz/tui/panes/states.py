@@ -1,0 +1,46 @@
+"""What a pane shows when there is no frame: loading, an empty trace, an error. Designed, not accidental."""
+
+from __future__ import annotations
+
+from tsviz.tui.lines import Document, Line, Lines, Span, line, wrapped
+from tsviz.tui.scene import Scene
+
+_EMPTY = (
+    "This trace has no rounds.",
+    "Its scheduler was never asked for a plan, or nothing was committed before the recording ended.",
+    "`tsviz info` shows what the trace holds.",
+)
+
+
+def without_frame(scene: Scene, width: int, height: int) -> Document | None:
+    """Return what to show instead of a pane's content, or None where there is a frame."""
+    if scene.frame is not None:
+        return None
+    if scene.error:
+        title, role = "✗ This round could not be read.", "bad"
+        sentences = [scene.error, "r tries again, g goes to another round."]
+    elif scene.head is not None and scene.rounds == 0:
+        title, role = f"∅ {_EMPTY[0]}", "heading"
+        sentences = list(_EMPTY[1:])
+        if scene.head.live:
+            sentences.append("It is still being written: r looks again.")
+    else:
+        title, role, sentences = f"◌ Loading round {scene.round:,} …", "dim", []
+    body: list[Line] = [line(Span(f" {piece.text}", role)) for piece in map(_first, wrapped(title, width - 2))]
+    for sentence in sentences:
+        body.append(line(""))
+        body += [line(Span(f" {_first(piece).text}", "text")) for piece in wrapped(sentence, width - 2)]
+    above = max((height - len(body)) // 3, 0)
+    return Lines([line("")] * above + body)
+
+
+def _first(piece: Line) -> Span:
+    return piece.spans[0]
+
+
+def too_small(columns: int, rows: int, least: tuple[int, int]) -> Document:
+    """Return a kind sentence for a terminal of `columns` x `rows` that is smaller than `least`; fits 20x5."""
+    long = f"This terminal is {columns}x{rows}. tsviz needs {least[0]}x{least[1]}: make it larger, or press q to leave."
+    short = f"Needs {least[0]}x{least[1]}."
+    lines = wrapped(long, columns)
+    return Lines(lines if len(lines) <= rows else wrapped(short, columns)[:rows])

@@ -1,0 +1,1 @@
+"""The main screen and what lies over it."""

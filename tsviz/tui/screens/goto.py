@@ -1,0 +1,62 @@
+"""The box that asks where to go, and says while one types where that is."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from tsviz.tui.clean import shorten
+from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound, parse
+from tsviz.tui.lines import Document, Lines, Span, clip, line
+from tsviz.tui.scene import Scene
+from tsviz.tui.widgets.pane import Pane
+
+
+class GoTo(ModalScreen[Destination | None]):
+    """Answers the destination, or None where the user changed their mind."""
+
+    BINDINGS = [Binding("escape", "leave", "Stay here", id="goto.leave", tooltip="Stay where you are")]
+
+    def __init__(self, rounds: int, part: str) -> None:
+        super().__init__()
+        self._rounds = rounds
+        self._part = part
+        self._where: Destination = parse("", rounds, part)
+
+    def compose(self) -> ComposeResult:
+        """Place the box."""
+        with Vertical(id="goto") as box:
+            box.border_title = "Go to"
+            yield Input(placeholder="1204   1204.3   45%   request id", id="goto-input")
+            yield Pane(self._answer, id="goto-answer")
+
+    def on_mount(self) -> None:
+        """Say what may be typed."""
+        self.query_one(Pane).show(Scene())
+        self.query_one(Input).focus()
+
+    def _answer(self, scene: Scene, width: int, height: int) -> Document:  # noqa: ARG002 - a pane's signature
+        match self._where:
+            case ToRound(round_, note):
+                words, role = f"round {round_:,} of {self._rounds:,}" + (f" ({note})" if note else ""), "good"
+            case ToRequest(request):
+                words, role = f"request {shorten(request, max(width - 12, 4))}", "accent"
+            case NoDestination(reason):
+                words, role = reason, "dim"
+        return Lines((clip(line(Span(f" → {words}", role)), width),))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Say where the text leads."""
+        self._where = parse(event.value, self._rounds, self._part)
+        self.query_one(Pane).show(Scene())
+
+    def on_input_submitted(self) -> None:
+        """Go there."""
+        self.dismiss(self._where)
+
+    def action_leave(self) -> None:
+        """Stay."""
+        self.dismiss(None)

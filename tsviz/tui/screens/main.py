@@ -1,0 +1,286 @@
+"""The main screen: where panes stand, and what keys and clicks do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tsviz.replay.snapshot import RecordedView
+from tsviz.tui.clean import clean
+from tsviz.tui.destination import NoDestination, ToRequest, ToRound
+from tsviz.tui.keys import LATER, Key, bindings, display
+from tsviz.tui.panes.bottom import TITLES, bottom, tabs
+from tsviz.tui.panes.header import header
+from tsviz.tui.panes.pool import pool
+from tsviz.tui.panes.requests import requests, requests_title
+from tsviz.tui.panes.round import round_pane, round_rows
+from tsviz.tui.panes.sheets import help_lines, legend_lines
+from tsviz.tui.panes.states import too_small
+from tsviz.tui.panes.tables import tables
+from tsviz.tui.panes.timeline import columns, timeline
+from tsviz.tui.scene import PANES
+from tsviz.tui.screens.answers import opened
+from tsviz.tui.screens.goto import GoTo
+from tsviz.tui.screens.sheet import Sheet
+from tsviz.tui.screens.stepping import SteppingScreen
+from tsviz.tui.widgets.pane import Pane
+
+LEAST_COLUMNS, LEAST_ROWS = 48, 14
+"""Below this the screen shows a sentence instead."""
+_COLUMNS_FOR_PANES = 118
+_ROWS_FOR_TIMELINE = 20
+
+
+class MainScreen(SteppingScreen):
+    """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
+
+    BINDINGS = bindings()
+
+    def __init__(self, view: RecordedView, start_round: int, request: str | None, keys: tuple[Key, ...]) -> None:
+        super().__init__(view, start_round, request)
+        self.keys = keys
+        self._zoomed = False
+        self._buckets = 0
+        offered = tuple((display(k.keys).split(" ")[0], k.word, k.action) for k in keys if k.word)
+        self.scene = replace(self.scene, keys=offered)
+
+    def compose(self) -> ComposeResult:
+        """Place the panes."""
+        yield Pane(
+            lambda scene, w, h: too_small(self.size.width, self.size.height, (LEAST_COLUMNS, LEAST_ROWS)), id="small"
+        )
+        yield Pane(header, id="header", wheel_steps=True)
+        yield Pane(timeline, id="timeline", wheel_steps=True)
+        yield Pane(tabs, id="tabs")
+        with Horizontal(id="panes"):
+            with Vertical(id="requests-box") as box:
+                box.border_title = TITLES["requests"]
+                yield Pane(requests_title, id="requests-title")
+                yield Pane(requests, id="requests", focusable=True)
+            yield Pane(round_pane, id="round", title=TITLES["round"], focusable=True)
+            yield Pane(tables, id="tables", title=TITLES["tables"], focusable=True)
+        yield Input(
+            placeholder="words of an id or a state, Enter keeps, Esc clears", id="filter", select_on_focus=False
+        )
+        yield Pane(pool, id="pool")
+        yield Pane(bottom, id="bottom")
+
+    def on_mount(self) -> None:
+        """Start with the requests in focus."""
+        self.query_one("#filter").display = False
+        self.action_focus_pane("requests")
+
+    def redraw(self) -> None:
+        """Hand the scene to every pane."""
+        for pane in self.query(Pane):
+            pane.show(self.scene)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose the layout for the size."""
+        self._lay_out(event.size.width, event.size.height)
+
+    def _lay_out(self, width: int, height: int) -> None:
+        small = width < LEAST_COLUMNS or height < LEAST_ROWS
+        as_tabs = width < _COLUMNS_FOR_PANES or self._zoomed
+        self.set_class(small, "-small")
+        self.set_class(as_tabs, "-tabs")
+        self.set_class(height < _ROWS_FOR_TIMELINE, "-flat")
+        for pane in PANES:
+            self.set_class(self.scene.focus == pane, f"-on-{pane}")
+        buckets = columns(width)
+        if buckets != self._buckets:
+            self._buckets = buckets
+            self.seek_history(buckets)
+        self.put(tabs=as_tabs)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The pane with the focus is the open tab."""
+        if event.widget.id in PANES and event.widget.id != self.scene.focus:
+            self.put(focus=event.widget.id)
+            self._lay_out(self.size.width, self.size.height)
+
+    def on_key(self) -> None:
+        """A message lasts until the next key."""
+        if self.scene.message:
+            self.put(message="")
+
+    async def on_pane_chosen(self, event: Pane.Chosen) -> None:
+        """Do what was clicked."""
+        match event.target:
+            case ("request", int() as submission):
+                self._select_submission(submission)
+            case ("round", int() as round_):
+                self.go(round_, message="")
+            case ("step", int() as step):
+                self.go(self.scene.round + step)
+            case ("pane", str() as pane):
+                self.action_focus_pane(pane)
+            case ("action", str() as action):
+                await self.run_action(action)
+
+    def _select_submission(self, submission: int) -> None:
+        frame = self.scene.frame
+        if frame is None:
+            return
+        line = frame.request(submission)
+        name = (
+            line.request if line else next((r.request for r in frame.snapshot.rows if r.submission == submission), "")
+        )
+        self.select(submission, name)
+
+    def action_step(self, rounds: int) -> None:
+        """Step rounds forward, or back."""
+        self.go(self.scene.round + rounds)
+
+    def action_first(self) -> None:
+        """Go to the first round."""
+        self.go(1)
+
+    def action_last(self) -> None:
+        """Go to the last round, of a live trace to the last one written so far."""
+        live = self.scene.head is not None and self.scene.head.live
+        self.go(self.scene.rounds + 1 if live else self.scene.rounds)
+
+    def action_mark(self, step: int) -> None:
+        """Go to the next or previous round of the selected request."""
+        self.seek_mark(step)
+
+    def action_play(self) -> None:
+        """Play, or stop."""
+        self.play_or_stop()
+
+    def action_speed(self, step: int) -> None:
+        """Play faster or slower."""
+        self.change_speed(step)
+
+    def action_move(self, step: int) -> None:
+        """Select the next request of the list, or of the batch; scroll the tables."""
+        frame = self.scene.frame
+        if self.scene.focus == "tables":
+            self._pane.scroll_relative(y=step, animate=False)
+        elif frame is not None and self.scene.focus == "round":
+            rows = round_rows(frame.snapshot)
+            here = next((i for i, row in enumerate(rows) if row.submission == self.scene.selected), None)
+            if rows:
+                place = (0 if step > 0 else -1) if here is None else min(max(here + step, 0), len(rows) - 1)
+                self.select(rows[place].submission, rows[place].request)
+        elif frame is not None:
+            line = frame.neighbour(self.scene.selected, step)
+            if line is not None:
+                self.select(line.submission, line.request)
+
+    def action_page(self, step: int) -> None:
+        """One screenful: of requests where the list has the focus, of lines elsewhere."""
+        screenful = max(self._pane.size.height - 1, 1)
+        if self.scene.focus == "requests":
+            self.action_move(step * screenful)
+        else:
+            self._pane.scroll_relative(y=step * screenful, animate=False)
+
+    @property
+    def _pane(self) -> Pane:
+        return self.query_one(f"#{self.scene.focus}", Pane)
+
+    def action_pane(self, step: int) -> None:
+        """Focus the next or previous pane."""
+        self.action_focus_pane(PANES[(PANES.index(self.scene.focus) + step) % len(PANES)])
+
+    def action_focus_pane(self, pane: str) -> None:
+        """Focus a pane; as tabs, open it."""
+        self.put(focus=pane)
+        self._lay_out(self.size.width, self.size.height)
+        self.query_one(f"#{pane}", Widget).focus(scroll_visible=False)
+
+    def action_zoom(self) -> None:
+        """Give the screen to the focused pane, or take it back."""
+        self._zoomed = not self._zoomed
+        self._lay_out(self.size.width, self.size.height)
+
+    def action_filter(self) -> None:
+        """Open the line in which requests are filtered."""
+        box = self.query_one("#filter", Input)
+        box.display = True
+        box.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while typing."""
+        if event.input.id == "filter":
+            self.list_requests(filter_=clean(event.value))
+
+    def on_input_submitted(self) -> None:
+        """Keep the filter and go back to the list."""
+        self._close_filter()
+
+    def _close_filter(self) -> None:
+        self.query_one("#filter").display = False
+        self.action_focus_pane("requests")
+
+    def action_order(self) -> None:
+        """Order the requests in the next way."""
+        self.next_order()
+
+    def action_up(self) -> None:
+        """Clear and leave the filter, or take the zoom back."""
+        box = self.query_one("#filter", Input)
+        if box.display or box.value:
+            box.value = ""
+            self._close_filter()
+        elif self._zoomed:
+            self.action_zoom()
+
+    def action_goto(self) -> None:
+        """Ask where to go."""
+        head = self.scene.head
+        part = f"{head.node}/{head.rank}" if head else ""
+        self.app.push_screen(GoTo(self.scene.rounds, part), self._gone)
+
+    def _gone(self, destination: ToRound | ToRequest | NoDestination | None) -> None:
+        match destination:
+            case ToRound(round_, note):
+                self.go(round_, message=f"Round {round_:,}: {note}." if note else "", message_role="message")
+            case ToRequest(request):
+                self.seek_request(request)
+            case NoDestination(reason):
+                self.say(f"Nowhere to go: {reason}.", "bad")
+
+    def action_copy(self) -> None:
+        """Copy the position as any command takes it."""
+        head = self.scene.head
+        if head is None or self.scene.frame is None:
+            return self.say("There is no position yet.")
+        part = f"{head.node}/{head.rank}:" if len(head.parts) > 1 else ""
+        position = clean(f"{head.name}@{part}{self.scene.frame.snapshot.round}")
+        self.app.copy_to_clipboard(position)
+        return self.say(f"Copied {position} (the terminal must allow it).")
+
+    def action_retry(self) -> None:
+        """Read the round again, or look again whether there is one."""
+        if self.scene.rounds:
+            self.go(self.scene.round, message="")
+        else:
+            self.put(loading=True, error="")
+            self.fetcher.do("open", opened)
+
+    def action_legend(self) -> None:
+        """Show what each glyph means."""
+        self.app.push_screen(Sheet("Legend", legend_lines))
+
+    def action_help(self) -> None:
+        """Show every key."""
+        self.app.push_screen(Sheet("Help", lambda width: help_lines(self.keys, width)))
+
+    def action_later(self, what: str) -> None:
+        """Say what this key will do and why it cannot now."""
+        self.say(LATER[what])
+
+    def action_theme(self) -> None:
+        """Dark or light."""
+        if self.app.no_color:
+            return self.say("NO_COLOR is set: nothing is coloured.")
+        self.app.theme = "tsviz-light" if self.app.current_theme.dark else "tsviz-dark"
+        return None

@@ -1,0 +1,147 @@
+"""Our themes. A role of a span is a colour in every theme; contrasts are held by a test, not by taste.
+
+`plain` is for NO_COLOR: no colour at all, only bold, underline and reverse, which is enough because every meaning
+also has a glyph and a word (`glyphs.py`).
+"""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+DARK: dict[str, str] = {
+    "text": "#d7dae0", "strong": "#f5f7fa", "dim": "#8b95a5", "rule": "#4a5466", "heading": "#c3cad6",
+    "column": "#8b95a5", "title": "#ffffff", "brand": "#0d1117", "accent": "#6cb6ff", "position": "#ffd166",
+    "message": "#ffd166", "key": "#6cb6ff", "good": "#7ee787", "warn": "#ffb454", "bad": "#ff8080",
+    "past": "#66758c", "pool": "#58a6d6", "pool-full": "#ff8080", "budget": "#7bc47f", "bar-empty": "#4a5466",
+    "transfer": "#c8a6ff", "tab": "#8b95a5", "tab-active": "#ffffff",
+    "prefilling": "#ffc857", "decoding": "#7ee787", "remote": "#c8a6ff", "prefill-done": "#a5e3c0",
+    "retracted": "#ff8f8f", "waiting": "#9fb2cc", "bootstrapping": "#94a3b8", "finished": "#8b95a5",
+    "aborted": "#e08aa8", "unknown": "#ff9ef0",
+    "new": "#7ee787", "replaced": "#ffc857", "dropped": "#ff8f8f", "hole": "#7f8a9b", "zeroed": "#79dcf0",
+    "page": "#aab4c3",
+}  # fmt: skip
+"""Role to colour on the dark ground."""
+
+LIGHT: dict[str, str] = {
+    "text": "#24292f", "strong": "#0b0f14", "dim": "#59636e", "rule": "#b3bcc7", "heading": "#38424e",
+    "column": "#59636e", "title": "#000000", "brand": "#ffffff", "accent": "#0757ba", "position": "#8a4b00",
+    "message": "#8a4b00", "key": "#0757ba", "good": "#116329", "warn": "#8f4700", "bad": "#b3151f",
+    "past": "#7d8896", "pool": "#2878b8", "pool-full": "#b3151f", "budget": "#2f8540", "bar-empty": "#c3cbd4",
+    "transfer": "#6f35c4", "tab": "#59636e", "tab-active": "#000000",
+    "prefilling": "#7f4f00", "decoding": "#116329", "remote": "#6f35c4", "prefill-done": "#0b6153",
+    "retracted": "#b3151f", "waiting": "#3f5673", "bootstrapping": "#4f5d70", "finished": "#59636e",
+    "aborted": "#962c5b", "unknown": "#93218a",
+    "new": "#116329", "replaced": "#7f4f00", "dropped": "#b3151f", "hole": "#66707c", "zeroed": "#075f72",
+    "page": "#414b57",
+}  # fmt: skip
+"""Role to colour on the light ground."""
+
+ROLES = tuple(DARK)
+DECORATION = frozenset({"rule", "bar-empty", "past"})
+"""Roles that carry no meaning by themselves (rules, empty ends of bars): exempt from the text contrast."""
+
+GROUNDS: dict[str, dict[str, str]] = {
+    "dark": {"ground": "#0d1117", "raised": "#161b22", "cursor": "#243249", "brand-ground": "#6cb6ff"},
+    "light": {"ground": "#ffffff", "raised": "#f2f4f7", "cursor": "#dbe9fb", "brand-ground": "#0757ba"},
+}
+"""What text stands on: the panes, the lines at the edges, the cursor bar, and the name at the top left."""
+
+COMPONENTS = {f"role--{role}" for role in (*ROLES, "cursor")}
+"""Component classes of every pane."""
+
+
+def _variables(roles: dict[str, str], grounds: dict[str, str]) -> dict[str, str]:
+    return {f"role-{name}": colour for name, colour in roles.items()} | grounds
+
+
+def _theme(name: str, dark: bool, roles: dict[str, str], grounds: dict[str, str]) -> Theme:
+    edges = {
+        "border": roles["accent"],
+        "border-blurred": roles["rule"],
+        "block-cursor-background": grounds["cursor"],
+        "block-cursor-foreground": roles["strong"],
+        "input-selection-background": grounds["cursor"],
+        "scrollbar": roles["rule"],
+        "scrollbar-hover": roles["past"],
+        "scrollbar-active": roles["accent"],
+        "scrollbar-background": grounds["ground"],
+        "scrollbar-background-hover": grounds["ground"],
+        "scrollbar-background-active": grounds["ground"],
+        "scrollbar-corner-color": grounds["ground"],
+    }
+    return Theme(
+        name=name,
+        dark=dark,
+        primary=roles["accent"],
+        secondary=roles["pool"],
+        accent=roles["position"],
+        warning=roles["warn"],
+        error=roles["bad"],
+        success=roles["good"],
+        foreground=roles["text"],
+        background=grounds["ground"],
+        surface=grounds["ground"],
+        panel=grounds["raised"],
+        variables=_variables(roles, grounds) | edges,
+    )
+
+
+TSVIZ_DARK = _theme("tsviz-dark", True, DARK, GROUNDS["dark"])
+TSVIZ_LIGHT = _theme("tsviz-light", False, LIGHT, GROUNDS["light"])
+TSVIZ_PLAIN = Theme(
+    name="tsviz-plain",
+    ansi=True,
+    dark=True,
+    **dict.fromkeys(
+        ("primary", "secondary", "accent", "warning", "error", "success", "foreground", "background", "surface",
+         "panel", "boost"),
+        "ansi_default",
+    ),
+    variables=dict.fromkeys(
+        [f"role-{role}" for role in ROLES] + [*GROUNDS["dark"], "border", "border-blurred", "scrollbar"], "ansi_default"
+    ),
+)  # fmt: skip
+
+THEMES = (TSVIZ_DARK, TSVIZ_LIGHT, TSVIZ_PLAIN)
+DEFAULTS = _variables(DARK, GROUNDS["dark"])
+"""Values for themes that are not ours: a theme of the toolkit may be chosen in the palette."""
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the WCAG contrast ratio of two `#rrggbb` colours, 1 to 21."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def role_styles(widget: str) -> str:
+    """Return the style rules of every role for a widget type: the one place where roles become colours."""
+    rules = [f"{widget} .role--{role} {{ color: $role-{role}; }}" for role in ROLES]
+    bold = (
+        "strong",
+        "title",
+        "position",
+        "key",
+        "new",
+        "replaced",
+        "dropped",
+        "zeroed",
+        "bad",
+        "tab-active",
+        "message",
+    )
+    rules += [f"{widget} .role--{role} {{ text-style: bold; }}" for role in bold]
+    rules += [
+        f"{widget} .role--brand {{ background: $brand-ground; text-style: bold; }}",
+        f"{widget} .role--cursor {{ background: $cursor; }}",
+        f"{widget} .role--column {{ text-style: underline; }}",
+        f"{widget}:nocolor .role--brand, {widget}:nocolor .role--position {{ text-style: reverse bold; }}",
+        f"{widget}:nocolor .role--cursor {{ text-style: reverse; }}",
+        f"{widget}:nocolor .role--dim {{ text-style: none; }}",
+    ]
+    return "\n".join(rules)

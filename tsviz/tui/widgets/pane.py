@@ -1,0 +1,174 @@
+"""The one widget that draws: a document of lines, by the line, redrawing only lines that came out different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tsviz.tui.clean import clean
+from tsviz.tui.lines import Document, Line, Lines, Target, target_at
+from tsviz.tui.scene import Scene
+from tsviz.tui.theme import COMPONENTS, role_styles
+
+Build = Callable[[Scene, int, int], Document]
+"""A pane's pure function: scene, width and height in cells to a document."""
+
+
+class Pane(ScrollView, can_focus=True, inherit_bindings=False):
+    """Shows what `build` makes of the scene. Answers `Chosen` when something that has a target is clicked.
+
+    Args:
+        build: The pure function that this pane shows.
+        id: Its id; panes that take the focus are named in `scene.PANES`.
+        title: Fixed text in the upper border.
+        focusable: Whether tab stops here.
+        wheel_steps: Whether the wheel steps rounds instead of scrolling.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    DEFAULT_CSS = "Pane { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; overflow-x: hidden; }\n" + (
+        role_styles("Pane")
+    )
+
+    class Chosen(Message):
+        """A target was clicked (or the wheel turned over a pane that steps rounds)."""
+
+        def __init__(self, pane: Pane, target: Target) -> None:
+            super().__init__()
+            self.pane = pane
+            self.target = target
+
+    def __init__(
+        self,
+        build: Build,
+        *,
+        id: str,
+        title: str = "",
+        focusable: bool = False,
+        wheel_steps: bool = False,
+    ) -> None:
+        super().__init__(id=id)
+        self.can_focus = focusable
+        self.border_title = title or None
+        self._build = build
+        self._wheel_steps = wheel_steps
+        self._scene = Scene()
+        self._document: Document = Lines(())
+        self._built_for = Size(0, 0)
+        self._drawn: dict[int, Line] = {}
+        self._styles_of: dict[tuple[str, str], Style] = {}
+        self.lines_made = 0
+        """Lines that were drawn so far: what tests hold against the height."""
+
+    @property
+    def document(self) -> Document:
+        """What is shown."""
+        return self._document
+
+    def show(self, scene: Scene) -> None:
+        """Show `scene`: keep its selection in sight if it moved, and redraw the visible lines that differ."""
+        self._scene = scene
+        if self.size.width and self._displayed:
+            self._update()
+        else:
+            self._built_for = Size(0, 0)
+
+    @property
+    def _displayed(self) -> bool:
+        """Whether the pane is displayed at all (a hidden tab builds nothing)."""
+        return all(node.display for node in self.ancestors_with_self if isinstance(node, Widget))
+
+    def _update(self) -> None:
+        before, old_height = self._document.focus, self._document.height
+        self._document = self._build(self._scene, self.size.width, self.size.height)
+        resized = self._built_for != self.size
+        self._built_for = self.size
+        if self._document.height != old_height or resized or self.virtual_size.width != self.size.width:
+            self.virtual_size = Size(self.size.width, self._document.height)
+        focus = self._document.focus
+        if focus is not None and (focus != before or resized):
+            self.scroll_to_region(Region(0, focus, 1, 1), animate=False, force=True, immediate=True, x_axis=False)
+        if resized:
+            self._drawn.clear()
+            self.refresh()
+            return
+        top = self.scroll_offset.y
+        for y in range(top, top + self.size.height):
+            if self._drawn.get(y) != self._line(y):
+                self.refresh_line(y)
+
+    def _line(self, y: int) -> Line:
+        return self._document.line(y) if 0 <= y < self._document.height else Line()
+
+    def on_resize(self) -> None:
+        """Build for the new size."""
+        self._update()
+
+    def on_show(self) -> None:
+        """Build what was not built while hidden."""
+        if self._built_for != self.size and self.size.width:
+            self._update()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Forget what was drawn elsewhere: after a scroll every visible line is drawn anew."""
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self._drawn.clear()
+
+    def notify_style_update(self) -> None:
+        """Forget colours: the theme changed."""
+        super().notify_style_update()
+        self._styles_of.clear()
+
+    def render_line(self, y: int) -> Strip:
+        """Return visible line `y` as a strip; the last door at which a string is cleaned."""
+        number = y + self.scroll_offset.y
+        drawn = self._line(number)
+        self._drawn[number] = drawn
+        self.lines_made += 1
+        segments: list[Segment] = []
+        for span in drawn.spans:
+            segments.append(Segment(clean(span.text), self._style(span.role, drawn.base)))
+        return Strip(segments).adjust_cell_length(self.size.width, self._style("text", drawn.base))
+
+    def _style(self, role: str, base: str) -> Style:
+        style = self._styles_of.get((role, base))
+        if style is None:
+            style = self.rich_style
+            if base:
+                style += self.get_component_rich_style(f"role--{base}", partial=True)
+            style += self.get_component_rich_style(f"role--{role}", partial=True)
+            self._styles_of[role, base] = style
+        return style
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose what was clicked."""
+        where = event.get_content_offset(self)
+        if where is None:
+            return
+        target = target_at(self._line(where.y + self.scroll_offset.y), where.x)
+        if target is not None:
+            self.post_message(self.Chosen(self, target))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Step a round where the wheel steps; otherwise scroll as usual."""
+        if self._wheel_steps:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Chosen(self, ("step", 1)))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Step a round back where the wheel steps; otherwise scroll as usual."""
+        if self._wheel_steps:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Chosen(self, ("step", -1)))
