@@ -33,8 +33,8 @@ class Limits:
     memory_bytes: int = 1 << 30
     """Memory of the engine; in a child process twice this is the hard limit over what it starts with."""
     threads: int = 2
-    seconds: float = 60.0
-    """Wall-clock time, idle time of an open result included; in a child process time waited for it."""
+    seconds: float | None = 60.0
+    """Wall-clock time, idle time of an open result included; in a child process the time waited for it."""
     rows: int | None = 10_000
     """Rows of the result; None for all."""
     count_rows: int = 1_000_000
@@ -99,7 +99,7 @@ def connect(limits: Limits) -> Any:
         "allow_community_extensions=false",
         "python_enable_replacements=false",
         "errors_as_json=true",
-        f"max_execution_time={max(1, int(limits.seconds * 1000))}",
+        f"max_execution_time={0 if limits.seconds is None else max(1, int(limits.seconds * 1000))}",
         "allowed_configs=['max_execution_time','enable_progress_bar','enable_progress_bar_print','progress_bar_time']",
         "enable_external_access=false",
         "lock_configuration=true",
