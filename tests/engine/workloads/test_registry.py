@@ -83,6 +83,11 @@ def test_a_bad_name_says_what_is_wrong(spec: str, field: str, part: str) -> None
         {"window_s": 0},
         {"session_gap_s": 1e10},
         {"prompt_tokens": 2**24},
+        *(
+            {name: 0}
+            for name in ("requests", "prompt_tokens", "output_tokens", "burst", "prefixes", "sessions", "turns")
+        ),
+        *({name: -1} for name in ("prefix_tokens", "tail_tokens", "think_s", "rate")),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def carried_on(path: Path) -> int:
 
 @pytest.mark.parametrize(("name", "agents"), [("trace_0016", 1), ("trace_0019", 1), ("trace_0291", 3)])
 def test_weka_turns_carry_the_prompt_and_answer_of_the_turn_before(samples: Path, name: str, agents: int) -> None:
-    """Where a turn keeps all full blocks of the turn before, it starts with that turn's prompt and answer as they are."""
+    """A turn that keeps all full blocks of the turn before starts with that turn's prompt and answer."""
     path = samples / "weka-agentic" / f"{name}.json"
     requests = load(f"weka:{path}", WorkloadOptions(scale=8)).requests
     by_id = {r.request_id: r for r in requests}
