@@ -13,6 +13,7 @@ from tsviz.engine.workloads.errors import Place
 from tsviz.engine.workloads.model import Workload
 from tsviz.engine.workloads.mooncake import load_mooncake
 from tsviz.engine.workloads.options import DEFAULTS, WorkloadOptions, parse_option
+from tsviz.engine.workloads.plain import load_plain
 from tsviz.engine.workloads.servegen import load_servegen
 from tsviz.engine.workloads.weka import load_weka
 
@@ -22,6 +23,7 @@ IMPORTERS: Mapping[str, Callable[[Path, WorkloadOptions], Workload]] = {
     "burstgpt": load_burstgpt,
     "weka": load_weka,
     "servegen": load_servegen,
+    "plain": load_plain,
 }
 """KIND of `KIND:PATH` to its importer."""
 
