@@ -12,8 +12,8 @@ from tsviz.engine.workloads.model import WorkRequest
 class Arrivals:
     """The requests of a workload that have not arrived yet, in order of arrival (ties in workload order)."""
 
-    def __init__(self, requests: Iterable[WorkRequest]) -> None:
-        """Sort the requests.
+    def __init__(self, requests: Iterable[WorkRequest], *, follows_only: bool = False) -> None:
+        """Sort the requests; with `follows_only` the ends of requests count only where the leader reports them.
 
         Raises:
             ValueError: a request has neither or both of `arrival_ns` and `after`, or comes after an unknown one.
@@ -22,6 +22,7 @@ class Arrivals:
         self._after: dict[str, list[WorkRequest]] = {}
         self._sequence = 0
         self._followers: list[Arrivals] = []
+        self._follows_only = follows_only
         known = set()
         for request in requests:
             known.add(request.request_id)
@@ -57,10 +58,14 @@ class Arrivals:
 
     def ended(self, request_id: str, now_ns: int) -> None:
         """Let those arrive, each after its think time, who waited for this request to end."""
+        if not self._follows_only:
+            self._release(request_id, now_ns)
+
+    def _release(self, request_id: str, now_ns: int) -> None:
         for request in self._after.pop(request_id, ()):
             self._push(now_ns + request.think_ns, request)
         for follower in self._followers:
-            follower.ended(request_id, now_ns)
+            follower._release(request_id, now_ns)
 
     def _push(self, at_ns: int, request: WorkRequest) -> None:
         heapq.heappush(self._heap, (at_ns, self._sequence, request))

@@ -51,9 +51,10 @@ class Intake:
         """How many requests have yet to be submitted or turned away."""
         return len(self.arrivals) + len(self._held)
 
-    def next_ns(self) -> int | None:
-        """Return the time of the next certain arrival; held ones come by themselves."""
-        return self.arrivals.next_ns()
+    def next_ns(self, live: Callable[[str], bool]) -> int | None:
+        """Return the time of the next certain arrival; it has passed for one that was held and need be no longer."""
+        freed = [arrival.arrival_ns for request, arrival in self._held if not live(request.request_id)]
+        return freed[0] if freed else self.arrivals.next_ns()
 
     def take(self, now_ns: int, live: Callable[[str], bool]) -> list[tuple[WorkRequest, Arrival]]:
         """Return who is to be submitted now, in order of arrival.

@@ -147,7 +147,7 @@ class EventLoop:
 
     def next_change_ns(self) -> int | None:
         """Return when something from outside (device, link, client) may next change the plan; None: never."""
-        times = [self._device.next_change_ns(), self._intake.next_ns()]
+        times = [self._device.next_change_ns(), self._intake.next_ns(self._live.__contains__)]
         if self._remote is not None:
             times.append(self._remote.next_change_ns())
         if self._aborts is not None:
@@ -354,9 +354,9 @@ class EventLoop:
 
     def _count_quiet(self, moved: bool, planned: Planned) -> None:
         """Count rounds in a row in which nothing was submitted, applied, copied, sent or shifted between states."""
-        sizes = self._port.sizes()
+        sizes = self._port.sizes() if self._live else ()
         remote = planned.remote_prefill is not None or planned.remote_decode is not None
         copied = planned.stores is not None or planned.loads is not None
-        still = not (moved or remote or copied) and sizes == self._sizes
+        still = not (moved or remote or copied) and (not self._live or sizes == self._sizes)
         self._sizes = sizes
         self._quiet_rounds = self._quiet_rounds + 1 if still else 0
