@@ -9,16 +9,16 @@ from __future__ import annotations
 from textual.theme import Theme
 
 DARK: dict[str, str] = {
-    "text": "#d7dae0", "strong": "#f5f7fa", "dim": "#8b95a5", "rule": "#4a5466", "heading": "#c3cad6",
-    "column": "#8b95a5", "title": "#ffffff", "brand": "#0d1117", "accent": "#6cb6ff", "position": "#ffd166",
+    "text": "#d7dae0", "strong": "#f5f7fa", "dim": "#98a3b4", "rule": "#4a5466", "heading": "#c3cad6",
+    "column": "#98a3b4", "title": "#ffffff", "brand": "#0d1117", "accent": "#6cb6ff", "position": "#ffd166",
     "message": "#ffd166", "key": "#6cb6ff", "good": "#7ee787", "warn": "#ffb454", "bad": "#ff8080",
     "past": "#66758c", "pool": "#58a6d6", "pool-bar": "#58a6d6", "pool-full": "#ff8080", "budget": "#7bc47f",
     "bar-empty": "#4a5466",
-    "transfer": "#c8a6ff", "tab": "#8b95a5", "tab-active": "#ffffff",
+    "transfer": "#c8a6ff", "tab": "#98a3b4", "tab-active": "#ffffff",
     "prefilling": "#ffc857", "decoding": "#7ee787", "remote": "#c8a6ff", "prefill-done": "#a5e3c0",
-    "retracted": "#ff8f8f", "waiting": "#9fb2cc", "bootstrapping": "#94a3b8", "finished": "#8b95a5",
+    "retracted": "#ff8f8f", "waiting": "#9fb2cc", "bootstrapping": "#9aa9be", "finished": "#98a3b4",
     "aborted": "#e08aa8", "unknown": "#ff9ef0",
-    "new": "#7ee787", "replaced": "#ffc857", "dropped": "#ff8f8f", "hole": "#7f8a9b", "zeroed": "#79dcf0",
+    "new": "#7ee787", "replaced": "#ffc857", "dropped": "#ff8f8f", "hole": "#98a3b4", "zeroed": "#79dcf0",
     "page": "#aab4c3",
 }  # fmt: skip
 """Role to colour on the dark ground."""
@@ -33,7 +33,7 @@ LIGHT: dict[str, str] = {
     "prefilling": "#7f4f00", "decoding": "#116329", "remote": "#6f35c4", "prefill-done": "#0b6153",
     "retracted": "#b3151f", "waiting": "#3f5673", "bootstrapping": "#4f5d70", "finished": "#59636e",
     "aborted": "#962c5b", "unknown": "#93218a",
-    "new": "#116329", "replaced": "#7f4f00", "dropped": "#b3151f", "hole": "#66707c", "zeroed": "#075f72",
+    "new": "#116329", "replaced": "#7f4f00", "dropped": "#b3151f", "hole": "#59636e", "zeroed": "#075f72",
     "page": "#414b57",
 }  # fmt: skip
 """Role to colour on the light ground."""

@@ -15,7 +15,7 @@ from tsviz.tui.numbers import counted, grouped
 
 _LEAD_CELLS = 3
 _ID_CELLS = 7
-_CHUNK_BAR_CELLS = 8
+_CHUNK_BAR_CELLS = 7
 
 
 def round_rows(snapshot: Snapshot) -> list[Row]:
@@ -109,9 +109,9 @@ def _row_line(rows: Sequence[Row], frame: Frame, selected: int | None, layout: _
         spans += [Span(" "), *_chunk_bar(row, layout.bar)]
     elif layout.bar:
         request = frame.in_batch.get(row.submission)
-        spans.append(
-            Span(" " + fit(f"{request.generated_tokens:,} gen" if request else "", layout.bar, "right"), "dim")
-        )
+        generated = grouped(request.generated_tokens) if request else ""
+        text = f"{generated} gen" if generated and len(generated) + 4 <= layout.bar else generated
+        spans.append(Span(" " + fit(text, layout.bar, "right"), "dim"))
     spans.append(Span(f" {COMPLETES.glyph}" if row.completes else "", COMPLETES.role))
     return Line(tuple(spans), "cursor" if chosen else "", ("request", row.submission))
 

@@ -69,10 +69,10 @@ def changes(table: BlockTable, width: int) -> Document:
     head = heading(f" {name}", note, width)
     if not found:
         return Lines((head, line(Span("   unchanged in this round", "dim"))))
-    return Stack((Lines((head,)), Lazy(len(found), lambda y: clip(_run_line(found[y]), width))))
+    return Stack((Lines((head,)), Lazy(len(found), lambda y: _run_line(found[y], width))))
 
 
-def _run_line(run: Run) -> Line:
+def _run_line(run: Run, width: int) -> Line:
     last = run.first_slot + run.slots - 1
     place = f"{run.first_slot}" if run.slots == 1 else f"{run.first_slot}..{last}"
     spans = [
@@ -84,8 +84,9 @@ def _run_line(run: Run) -> Line:
         Span(f" {run.mark.word}", "dim"),
     ]
     if run.zeroed:
-        spans.append(Span(f" {ZEROED.glyph}zeroed", ZEROED.role))
-    return Line(tuple(spans))
+        room = width - Line(tuple(spans)).cells
+        spans.append(Span(f" {ZEROED.glyph}zeroed" if room >= len(" °zeroed") else ZEROED.glyph, ZEROED.role))
+    return clip(Line(tuple(spans)), width)
 
 
 def _pages(first: int, number: int) -> str:
