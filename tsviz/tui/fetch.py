@@ -2,7 +2,7 @@
 
 One thread, because a view need not be thread-safe, and because a wish that is overtaken must not compete with the one
 that overtook it. Nothing the screen calls here waits: `ask` looks into a dictionary, `ask` and `do` leave a
-wish in a mailbox. When the mailbox is empty the neighbours of the last frame are fetched, so a step finds its frame ready.
+wish in a mailbox. When the mailbox is empty the neighbours of the last frame are fetched: a step finds its frame ready.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class Fetcher:
                 first = snapshot.requests[0].submission
             if first is not None:
                 snapshot = self._snapshot(round_, first)
-        frame = Frame(snapshot, self._listing(snapshot, ask), ask)
+        scheduled = {r.submission: r for r in snapshot.requests if r.scheduled}
+        frame = Frame(snapshot, self._listing(snapshot, ask), ask, scheduled)
         with self._changed:
             settled = replace(ask, round=snapshot.round, selected=snapshot.selected)
             for key in {ask, settled} if ask.round == snapshot.round else {settled}:

@@ -54,11 +54,12 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One snapshot and the order of its requests."""
+    """One snapshot, the order of its requests, and the requests that have a row in its batch by submission."""
 
     snapshot: Snapshot
     listing: Listing
     ask: Ask
+    in_batch: Mapping[int, RequestLine]
 
     def request(self, submission: int | None) -> RequestLine | None:
         """Return the line of a submission if it is listed."""

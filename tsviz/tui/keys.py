@@ -1,10 +1,10 @@
-"""Every key of the main screen, once: the bindings, the help sheet, the palette and the bottom line are made from it."""
+"""Every key of the main screen, once: bindings, help sheet, palette and bottom line are made from it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 _NOT_RECORDED = "needs decisions: not recorded at this level"
 
@@ -80,7 +80,7 @@ _DISPLAY = {
 }  # fmt: skip
 
 
-def bindings() -> list[Binding | tuple[str, str] | tuple[str, str, str]]:
+def bindings() -> list[BindingType]:
     """Return the bindings of the main screen, with help text and an id for rebinding each."""
     return [Binding(k.keys, k.action, k.help, id=k.id, tooltip=k.help, show=bool(k.word)) for k in KEYS]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from rich.cells import cell_len
 
-from tsviz.tui.clean import clean
+from tsviz.tui.clean import clean, shorten
 
 Target = tuple[str, int] | tuple[str, str]
 """What a click means: ("request", submission), ("round", round), ("step", rounds), ("action", name), ("pane", id)."""
@@ -118,13 +118,14 @@ def target_at(whole: Line, cell: int) -> Target | None:
 
 def heading(title: str, note: str, width: int) -> Line:
     """Return a section heading `title ───── note`, exactly `width` cells where there is room for one."""
-    note = f" {note}" if note else ""
+    room = width - cell_len(title) - 2
+    note = f" {shorten(note, max(room, 0))}" if note else ""
     rule = "─" * max(width - cell_len(title) - cell_len(note) - 1, 0)
     return Line((Span(title, "heading"), Span(f" {rule}", "rule"), Span(note, "dim")))
 
 
 def spread(left: Iterable[Span], right: Iterable[Span], width: int) -> Line:
-    """Return a line with `left` at the left and `right` at the right edge; what does not fit is cut at the left part."""
+    """Return a line with `left` at the left and `right` at the right edge; where they touch, `left` is cut."""
     right = tuple(right)
     line_right = Line(right)
     room = max(width - line_right.cells - 1, 0)

@@ -9,15 +9,16 @@ from __future__ import annotations
 from textual.theme import Theme
 
 DARK: dict[str, str] = {
-    "text": "#d7dae0", "strong": "#f5f7fa", "dim": "#8b95a5", "rule": "#4a5466", "heading": "#c3cad6",
-    "column": "#8b95a5", "title": "#ffffff", "brand": "#0d1117", "accent": "#6cb6ff", "position": "#ffd166",
+    "text": "#d7dae0", "strong": "#f5f7fa", "dim": "#98a3b4", "rule": "#4a5466", "heading": "#c3cad6",
+    "column": "#98a3b4", "title": "#ffffff", "brand": "#0d1117", "accent": "#6cb6ff", "position": "#ffd166",
     "message": "#ffd166", "key": "#6cb6ff", "good": "#7ee787", "warn": "#ffb454", "bad": "#ff8080",
-    "past": "#66758c", "pool": "#58a6d6", "pool-full": "#ff8080", "budget": "#7bc47f", "bar-empty": "#4a5466",
-    "transfer": "#c8a6ff", "tab": "#8b95a5", "tab-active": "#ffffff",
+    "past": "#66758c", "pool": "#58a6d6", "pool-bar": "#58a6d6", "pool-full": "#ff8080", "budget": "#7bc47f",
+    "bar-empty": "#4a5466",
+    "transfer": "#c8a6ff", "tab": "#98a3b4", "tab-active": "#ffffff",
     "prefilling": "#ffc857", "decoding": "#7ee787", "remote": "#c8a6ff", "prefill-done": "#a5e3c0",
-    "retracted": "#ff8f8f", "waiting": "#9fb2cc", "bootstrapping": "#94a3b8", "finished": "#8b95a5",
+    "retracted": "#ff8f8f", "waiting": "#9fb2cc", "bootstrapping": "#9aa9be", "finished": "#98a3b4",
     "aborted": "#e08aa8", "unknown": "#ff9ef0",
-    "new": "#7ee787", "replaced": "#ffc857", "dropped": "#ff8f8f", "hole": "#7f8a9b", "zeroed": "#79dcf0",
+    "new": "#7ee787", "replaced": "#ffc857", "dropped": "#ff8f8f", "hole": "#98a3b4", "zeroed": "#79dcf0",
     "page": "#aab4c3",
 }  # fmt: skip
 """Role to colour on the dark ground."""
@@ -26,12 +27,13 @@ LIGHT: dict[str, str] = {
     "text": "#24292f", "strong": "#0b0f14", "dim": "#59636e", "rule": "#b3bcc7", "heading": "#38424e",
     "column": "#59636e", "title": "#000000", "brand": "#ffffff", "accent": "#0757ba", "position": "#8a4b00",
     "message": "#8a4b00", "key": "#0757ba", "good": "#116329", "warn": "#8f4700", "bad": "#b3151f",
-    "past": "#7d8896", "pool": "#2878b8", "pool-full": "#b3151f", "budget": "#2f8540", "bar-empty": "#c3cbd4",
+    "past": "#7d8896", "pool": "#2878b8", "pool-bar": "#2878b8", "pool-full": "#b3151f", "budget": "#2f8540",
+    "bar-empty": "#c3cbd4",
     "transfer": "#6f35c4", "tab": "#59636e", "tab-active": "#000000",
     "prefilling": "#7f4f00", "decoding": "#116329", "remote": "#6f35c4", "prefill-done": "#0b6153",
     "retracted": "#b3151f", "waiting": "#3f5673", "bootstrapping": "#4f5d70", "finished": "#59636e",
     "aborted": "#962c5b", "unknown": "#93218a",
-    "new": "#116329", "replaced": "#7f4f00", "dropped": "#b3151f", "hole": "#66707c", "zeroed": "#075f72",
+    "new": "#116329", "replaced": "#7f4f00", "dropped": "#b3151f", "hole": "#59636e", "zeroed": "#075f72",
     "page": "#414b57",
 }  # fmt: skip
 """Role to colour on the light ground."""
@@ -41,8 +43,20 @@ DECORATION = frozenset({"rule", "bar-empty", "past"})
 """Roles that carry no meaning by themselves (rules, empty ends of bars): exempt from the text contrast."""
 
 GROUNDS: dict[str, dict[str, str]] = {
-    "dark": {"ground": "#0d1117", "raised": "#161b22", "cursor": "#243249", "brand-ground": "#6cb6ff"},
-    "light": {"ground": "#ffffff", "raised": "#f2f4f7", "cursor": "#dbe9fb", "brand-ground": "#0757ba"},
+    "dark": {
+        "ground": "#0d1117",
+        "raised": "#161b22",
+        "cursor": "#243249",
+        "bar-ground": "#2a3240",
+        "brand-ground": "#6cb6ff",
+    },
+    "light": {
+        "ground": "#ffffff",
+        "raised": "#f2f4f7",
+        "cursor": "#dbe9fb",
+        "bar-ground": "#dde2e9",
+        "brand-ground": "#0757ba",
+    },
 }
 """What text stands on: the panes, the lines at the edges, the cursor bar, and the name at the top left."""
 
@@ -88,19 +102,26 @@ def _theme(name: str, dark: bool, roles: dict[str, str], grounds: dict[str, str]
 
 TSVIZ_DARK = _theme("tsviz-dark", True, DARK, GROUNDS["dark"])
 TSVIZ_LIGHT = _theme("tsviz-light", False, LIGHT, GROUNDS["light"])
+_ANSI = "ansi_default"
 TSVIZ_PLAIN = Theme(
     name="tsviz-plain",
     ansi=True,
     dark=True,
-    **dict.fromkeys(
-        ("primary", "secondary", "accent", "warning", "error", "success", "foreground", "background", "surface",
-         "panel", "boost"),
-        "ansi_default",
-    ),
+    primary=_ANSI,
+    secondary=_ANSI,
+    accent=_ANSI,
+    warning=_ANSI,
+    error=_ANSI,
+    success=_ANSI,
+    foreground=_ANSI,
+    background=_ANSI,
+    surface=_ANSI,
+    panel=_ANSI,
+    boost=_ANSI,
     variables=dict.fromkeys(
-        [f"role-{role}" for role in ROLES] + [*GROUNDS["dark"], "border", "border-blurred", "scrollbar"], "ansi_default"
+        [f"role-{role}" for role in ROLES] + [*GROUNDS["dark"], "border", "border-blurred", "scrollbar"], _ANSI
     ),
-)  # fmt: skip
+)
 
 THEMES = (TSVIZ_DARK, TSVIZ_LIGHT, TSVIZ_PLAIN)
 DEFAULTS = _variables(DARK, GROUNDS["dark"])
@@ -139,7 +160,8 @@ def role_styles(widget: str) -> str:
     rules += [
         f"{widget} .role--brand {{ background: $brand-ground; text-style: bold; }}",
         f"{widget} .role--cursor {{ background: $cursor; }}",
-        f"{widget} .role--column {{ text-style: underline; }}",
+        f"{widget} .role--pool-bar, {widget} .role--budget {{ background: $bar-ground; }}",
+        f"{widget} .role--bar-empty {{ background: $bar-ground; }}",
         f"{widget}:nocolor .role--brand, {widget}:nocolor .role--position {{ text-style: reverse bold; }}",
         f"{widget}:nocolor .role--cursor {{ text-style: reverse; }}",
         f"{widget}:nocolor .role--dim {{ text-style: none; }}",

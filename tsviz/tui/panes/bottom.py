@@ -9,7 +9,7 @@ from tsviz.tui.scene import PANES, Scene
 TITLES = {"requests": "Requests", "round": "Round", "tables": "Block tables"}
 
 
-def bottom(scene: Scene, width: int, height: int) -> Document:  # noqa: ARG001 - every pane has this signature
+def bottom(scene: Scene, width: int, _height: int) -> Document:
     """Return the message until the next key, otherwise the keys that fit; each is a button."""
     if scene.error and scene.frame is not None:
         shown = scene.frame.snapshot.round
@@ -28,7 +28,7 @@ def bottom(scene: Scene, width: int, height: int) -> Document:  # noqa: ARG001 -
     return Lines((Line(tuple(spans)),))
 
 
-def tabs(scene: Scene, width: int, height: int) -> Document:  # noqa: ARG001 - every pane has this signature
+def tabs(scene: Scene, width: int, _height: int) -> Document:
     """Return the tab line; the open tab stands in brackets."""
     spans: list[Span] = [Span(" ")]
     for number, pane in enumerate(PANES, 1):

@@ -7,12 +7,13 @@ from tsviz.tui.lines import Document, Line, Lines, Span, spread
 from tsviz.tui.numbers import clock_time, counted, grouped, percent
 from tsviz.tui.scene import Scene
 
-_BAR = Span("  │  ", "rule")
+_BAR = Span(" │ ", "rule")
 _NAME_CELLS = 40
 _ENGINE_CELLS = 32
+_WORDS_FROM_CELLS = 140
 
 
-def header(scene: Scene, width: int, height: int) -> Document:  # noqa: ARG001 - every pane has this signature
+def header(scene: Scene, width: int, _height: int) -> Document:
     """Return who recorded what, and the position with its time, its share of the trace and the gaps."""
     return Lines((_identity(scene, width), _position(scene, width)))
 
@@ -25,8 +26,9 @@ def _identity(scene: Scene, width: int) -> Line:
     name = min(_NAME_CELLS, max(width // 3, 8))
     engine = shorten(f"{head.engine} {head.engine_version}", _ENGINE_CELLS)
     left += [Span(shorten(head.name, name), "title"), _BAR]
-    left += [Span("node ", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
-    left += [Span("  role ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
+    wide = width >= _WORDS_FROM_CELLS
+    left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
+    left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
     left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
     state = Span("◍ live", "warn") if head.live else Span("■ finished", "dim")
     return spread(left, [Span("● recorded", "good"), Span("  "), state, Span(" ")], width)

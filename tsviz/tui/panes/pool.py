@@ -27,7 +27,7 @@ def pool(scene: Scene, width: int, height: int) -> Document:
     ]
     cells = min(max(width - Line(tuple(numbers)).cells - 8, 8), _WIDEST_BAR)
     full, empty = bar(pages.occupied_pages, pages.usable_pages, cells)
-    lines = [clip(Line((Span("  pool ", "dim"), Span(full, "pool"), Span(empty, "bar-empty"), *numbers)), width)]
+    lines = [clip(Line((Span("  pool ", "dim"), Span(full, "pool-bar"), Span(empty, "bar-empty"), *numbers)), width)]
     if height > 1:
         lines.append(clip(_counts(scene), width))
     return Lines(lines)

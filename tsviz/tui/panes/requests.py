@@ -26,33 +26,35 @@ class _Column:
 
 _COLUMNS = (
     _Column("word", 7),
-    _Column("computed", 7),
+    _Column("computed", 8),
     _Column("prompt", 7),
     _Column("gen", 6),
     _Column("pages", 5),
     _Column("age", 6),
-    _Column("retr", 3),
+    _Column("retr", 4),
 )
-_KEEP_FIRST = ("computed", "prompt", "gen", "pages", "word", "age", "retr")
-_KEEP_FIRST_GROUPED = ("computed", "prompt", "gen", "pages", "age", "retr", "word")
+_KEEP_FIRST = ("computed", "prompt", "gen", "pages", "age", "retr")
+_KEEP_FOR_ORDER = {"state": (), "age": ("word", "age"), "pages": ("word", "pages"), "retractions": ("word", "retr")}
 _ID_CELLS = 7
 
 
-def request_columns(width: int, grouped_by_state: bool) -> tuple[tuple[_Column, ...], int]:
-    """Return the columns that fit, in drawing order, and the cells of the id column."""
+def request_columns(width: int, order: str) -> tuple[tuple[_Column, ...], int]:
+    """Return the columns that fit, in drawing order, and the cells of the id column.
+
+    The column that is sorted by and the word of the state (which headings say where the order is by state) come first.
+    """
     room = width - _LEAD_CELLS - _ID_CELLS
-    kept: set[str] = set()
     by_name = {column.name: column for column in _COLUMNS}
-    for name in _KEEP_FIRST_GROUPED if grouped_by_state else _KEEP_FIRST:
-        if room >= by_name[name].cells + 1:
-            kept.add(name)
-            room -= by_name[name].cells + 1
-        else:
+    kept: set[str] = set()
+    for name in dict.fromkeys((*_KEEP_FOR_ORDER.get(order, ("word",)), *_KEEP_FIRST, "word")):
+        if room < by_name[name].cells + 1:
             break
+        kept.add(name)
+        room -= by_name[name].cells + 1
     return tuple(column for column in _COLUMNS if column.name in kept), _ID_CELLS + max(room, 0)
 
 
-def requests_title(scene: Scene, width: int, height: int) -> Document:  # noqa: ARG001 - a pane's signature
+def requests_title(scene: Scene, width: int, _height: int) -> Document:
     """Return the two fixed lines above the list: what is listed, and the column heads with their units."""
     if scene.frame is None:
         return Lines(())
@@ -62,7 +64,7 @@ def requests_title(scene: Scene, width: int, height: int) -> Document:  # noqa: 
     units = [Span("tokens, pages, rounds ", "dim")] if width >= _UNITS_FROM_CELLS else []
     if scene.filter:
         top += [Span("  filter ", "dim"), Span(fit(scene.filter, min(len(scene.filter), 24)), "accent")]
-    columns, id_cells = request_columns(width, scene.order == "state")
+    columns, id_cells = request_columns(width, scene.order)
     heads = " " * _LEAD_CELLS + fit("request", id_cells)
     for column in columns:
         word = column.name == "word"
@@ -81,11 +83,11 @@ def requests(scene: Scene, width: int, height: int) -> Document:
         words = "No request passes this filter. Esc clears it." if scene.filter else "No request is in the system."
         return Lines((line(""), line(Span(f"  {words}", "dim"))))
     selected = None if scene.selected is None else frame.listing.line_of.get(scene.selected)
-    make = partial(_line, frame, scene.selected, width, scene.order == "state")
+    make = partial(_line, frame, scene.selected, width, scene.order)
     return Lazy(len(frame.listing.entries), make, selected)
 
 
-def _line(frame: Frame, selected: int | None, width: int, by_state: bool, y: int) -> Line:
+def _line(frame: Frame, selected: int | None, width: int, order: str, y: int) -> Line:
     entry = frame.listing.entries[y]
     if entry < 0:
         state, number = frame.listing.headings[-1 - entry]
@@ -93,7 +95,7 @@ def _line(frame: Frame, selected: int | None, width: int, by_state: bool, y: int
         title = heading(f" {mark.glyph} {fit(_long_word(state), 14).rstrip()}", f"{grouped(number)} ", width)
         return title._replace(spans=(title.spans[0]._replace(role=mark.role), *title.spans[1:]))
     request = frame.snapshot.requests[entry]
-    columns, id_cells = request_columns(width, by_state)
+    columns, id_cells = request_columns(width, order)
     return request_line(request, request.submission == selected, columns, id_cells)
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 
 from rich.cells import cell_len
 
-from tsviz.replay.snapshot import Row, Snapshot, Transfer
-from tsviz.tui.clean import fit, shorten
-from tsviz.tui.glyphs import COMPLETES, KINDS, PINNED, SELECTED, kind_mark
-from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line, wrapped
+from tsviz.replay.snapshot import Snapshot, Transfer
+from tsviz.tui.clean import clean, fit
+from tsviz.tui.glyphs import PINNED
+from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line
 from tsviz.tui.numbers import bar, counted, grouped, percent
+from tsviz.tui.panes.batch import batch
 from tsviz.tui.panes.states import without_frame
 from tsviz.tui.scene import Scene
 
-_LEAD_CELLS = 3
-_ID_CELLS = 7
-_CHUNK_BAR_CELLS = 8
+_LABEL_CELLS = 8
+_ONE_LINE_FROM_CELLS = 56
+_INDENT = Span(" " * _LABEL_CELLS)
 
 
 def round_pane(scene: Scene, width: int, height: int) -> Document:
@@ -30,38 +29,22 @@ def round_pane(scene: Scene, width: int, height: int) -> Document:
     assert frame is not None
     snapshot = frame.snapshot
     parts: list[Document] = [_budget(snapshot, width), _events(snapshot, width)]
-    parts += _batch(snapshot, scene.selected, width)
+    parts += batch(frame, scene.selected, width)
     parts.append(_transfers(snapshot.transfers, width))
     return Stack(parts)
 
 
-def round_rows(snapshot: Snapshot) -> list[Row]:
-    """Return the rows in the order in which they are drawn: prefills, decodes, remote rows, kinds not known."""
-    return [row for _, rows in _groups(snapshot.rows) for row in rows]
-
-
-def _groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    groups: dict[str, list[Row]] = {"prefill": [], "decode": [], "remote": [], "other": []}
-    for row in rows:
-        name = "remote" if row.kind.startswith("remote_") else row.kind
-        groups[name if row.kind in KINDS else "other"].append(row)
-    return [(name, group) for name, group in groups.items() if group]
-
-
 def _budget(snapshot: Snapshot, width: int) -> Document:
     used, budget = snapshot.scheduled_tokens, snapshot.budget_tokens
-    numbers = f" {grouped(used)} of {grouped(budget)} tok {percent(used, budget):>7}"
-    full, empty = bar(used, budget, max(min(width - len(numbers) - 9, 40), 4))
-    tokens = (Span(" budget ", "dim"), Span(full, "budget"), Span(empty, "bar-empty"), Span(numbers, "text"))
-    batch = (Span("  batch ", "dim"), Span(_batch_words(snapshot), "text"))
-    return Lines((clip(Line(tokens), width), clip(Line(batch), width)))
-
-
-def _batch_words(snapshot: Snapshot) -> str:
-    if not snapshot.rows:
-        return f"empty plan, {counted(snapshot.batch_slots, 'slot')}"
-    kinds = ", ".join(f"{len(rows)} {name}" for name, rows in _groups(snapshot.rows))
-    return f"{len(snapshot.rows)} of {counted(snapshot.batch_slots, 'row')}: {kinds}"
+    amount = Span(f"{grouped(used)} of {counted(budget, 'token')}")
+    share = Span(f" {percent(used, budget):>7}", "strong")
+    one_line = width >= _ONE_LINE_FROM_CELLS
+    cells = max(min(width - _LABEL_CELLS - len(share.text) - (len(amount.text) + 2 if one_line else 0), 40), 4)
+    full, empty = bar(used, budget, cells)
+    first = [Span(" budget ", "dim"), Span(full, "budget"), Span(empty, "bar-empty"), share]
+    lines = [Line((*first, Span("  "), amount))] if one_line else [Line(tuple(first)), line(_INDENT, amount)]
+    lines.append(line(Span("  batch ", "dim"), f"{len(snapshot.rows)} of {counted(snapshot.batch_slots, 'row')}"))
+    return Lines(clip(each, width) for each in lines)
 
 
 def _events(snapshot: Snapshot, width: int) -> Document:
@@ -69,103 +52,8 @@ def _events(snapshot: Snapshot, width: int) -> Document:
     head = heading(" landed before this plan", f"{len(events)} ", width)
     if not events:
         return Lines((head, line(Span("   nothing", "dim"))))
-    return Stack(
-        (Lines((head,)), Lazy(len(events), lambda y: line(Span("  › ", "dim"), shorten(events[y], width - 4))))
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Cells of the columns of the batch; 0 leaves a column out."""
-
-    identity: int
-    slot: int
-    begin: int
-    tokens: int
-    replay: int
-    prompt: int
-    bar: int
-
-
-def _layout(rows: Sequence[Row], width: int) -> _Layout:
-    room = width - _LEAD_CELLS - _ID_CELLS - 2
-
-    def take(cells: int, wanted: bool = True) -> int:
-        nonlocal room
-        if not wanted or room < cells + 1:
-            return 0
-        room -= cells + 1
-        return cells
-
-    tokens, begin = take(6), take(7)
-    replay = take(6, any(row.replay_tokens for row in rows))
-    bar_, prompt, slot = take(_CHUNK_BAR_CELLS), take(7), take(4)
-    return _Layout(_ID_CELLS + max(room, 0), slot, begin, tokens, replay, prompt, bar_)
-
-
-def _batch(snapshot: Snapshot, selected: int | None, width: int) -> list[Document]:
-    layout = _layout(snapshot.rows, width)
-    if not snapshot.rows:
-        words = "Nothing was scheduled in this round."
-        return [Lines((heading(" batch", "0 ", width), *wrapped(f"   {words}", width, "dim")))]
-    parts: list[Document] = []
-    for name, rows in _groups(snapshot.rows):
-        mark = kind_mark(rows[0].kind)
-        tokens = sum(row.input_tokens for row in rows)
-        title = heading(f" {mark.glyph} {name}", f"{counted(len(rows), 'row')}, {grouped(tokens)} tok ", width)
-        title = title._replace(spans=(title.spans[0]._replace(role=mark.role), *title.spans[1:]))
-        focus = next((i for i, row in enumerate(rows) if row.submission == selected), None)
-        parts.append(Lines((title, _column_heads(layout)) if name == "prefill" else (title,)))
-        parts.append(Lazy(len(rows), partial(_row_line, rows, selected, layout), focus))
-    return parts
-
-
-def _column_heads(layout: _Layout) -> Line:
-    text = " " * _LEAD_CELLS + fit("request", layout.identity)
-    for name, cells in (("slot", layout.slot), ("begin", layout.begin), ("input", layout.tokens),
-                        ("replay", layout.replay), ("prompt", layout.prompt)):  # fmt: skip
-        text += fit(name, cells + 1, "right") if cells else ""
-    return line(Span(text, "column"))
-
-
-def _row_line(rows: Sequence[Row], selected: int | None, layout: _Layout, y: int) -> Line:
-    row = rows[y]
-    mark, chosen = kind_mark(row.kind), row.submission == selected
-    prefill = row.kind.endswith("prefill")
-    begin = "" if row.begin_tokens is None else grouped(row.begin_tokens)
-    spans = [
-        Span(SELECTED.glyph if chosen else " ", SELECTED.role),
-        Span(f"{mark.glyph} ", mark.role),
-        Span(fit(row.request, layout.identity)),
-    ]
-    cells = (
-        (grouped(row.slot), layout.slot, "dim"),
-        (begin, layout.begin, "dim"),
-        (f"+{grouped(row.input_tokens)}", layout.tokens, "strong"),
-        (f"↻{grouped(row.replay_tokens)}" if row.replay_tokens else "", layout.replay, "warn"),
-        (grouped(row.prefill_tokens) if prefill else "", layout.prompt, "dim"),
-    )
-    spans += [Span(" " + fit(text, size, "right"), role) for text, size, role in cells if size]
-    if layout.bar and prefill and row.begin_tokens is not None:
-        spans += [Span(" "), *_chunk_bar(row, layout.bar)]
-    elif layout.bar:
-        spans.append(Span(" " * (layout.bar + 1)))
-    spans.append(Span(f" {COMPLETES.glyph}" if row.completes else "", COMPLETES.role))
-    return Line(tuple(spans), "cursor" if chosen else "", ("request", row.submission))
-
-
-def _chunk_bar(row: Row, cells: int) -> list[Span]:
-    """The prompt as a bar: computed before, this chunk (at least one cell), still to come."""
-    whole = max(row.prefill_tokens, 1)
-    begin = row.begin_tokens or 0
-    before = min(begin * cells // whole, cells - 1)
-    end = cells if row.completes else min(-(-(begin + row.input_tokens) * cells // whole), cells)
-    end = max(end, before + 1)
-    return [
-        Span("━" * before, "past"),
-        Span("█" * (end - before), "prefilling"),
-        Span("╌" * (cells - end), "rule"),
-    ]
+    landed = Lazy(len(events), lambda y: clip(line(Span("  › ", "dim"), clean(events[y])), width))
+    return Stack((Lines((head,)), landed))
 
 
 def _transfers(transfers: Sequence[Transfer], width: int) -> Document:

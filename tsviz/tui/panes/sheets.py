@@ -19,7 +19,7 @@ _MOUSE = (
     ("bottom", "every key in the last line is a button"),
 )
 _BARS = (
-    ("━█╌", "prefilling", "a prompt: computed before, this round's chunk, still to come"),
+    ("━■╌", "prefilling", "a prompt: computed before, this round's chunk, still to come"),
     ("▁▄█", "pool", "occupied pages of the pool, the most in each column of rounds"),
     ("◆", "position", "where you are"),
     ("↻", "warn", "tokens of the row that are computed again (replay)"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tsviz.tui.lines import Document, Line, Lines, Span, line, wrapped
 from tsviz.tui.scene import Scene
 
+LEAST_COLUMNS, LEAST_ROWS = 48, 14
+"""Below this the screen shows a sentence instead."""
+
 _EMPTY = (
     "This trace has no rounds.",
     "Its scheduler was never asked for a plan, or nothing was committed before the recording ended.",
@@ -38,9 +41,10 @@ def _first(piece: Line) -> Span:
     return piece.spans[0]
 
 
-def too_small(columns: int, rows: int, least: tuple[int, int]) -> Document:
-    """Return a kind sentence for a terminal of `columns` x `rows` that is smaller than `least`; fits 20x5."""
-    long = f"This terminal is {columns}x{rows}. tsviz needs {least[0]}x{least[1]}: make it larger, or press q to leave."
-    short = f"Needs {least[0]}x{least[1]}."
-    lines = wrapped(long, columns)
-    return Lines(lines if len(lines) <= rows else wrapped(short, columns)[:rows])
+def too_small(_scene: Scene, columns: int, rows: int) -> Document:
+    """Return a kind sentence for a terminal of `columns` x `rows`, which is smaller than the least; fits 20x5."""
+    least = f"{LEAST_COLUMNS}x{LEAST_ROWS}"
+    lines = wrapped(
+        f"This terminal is {columns}x{rows}. tsviz needs {least}: make it larger, or press q to leave.", columns
+    )
+    return Lines(lines if len(lines) <= rows else wrapped(f"Needs {least}.", columns)[:rows])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
@@ -18,7 +20,9 @@ from tsviz.tui.widgets.pane import Pane
 class GoTo(ModalScreen[Destination | None]):
     """Answers the destination, or None where the user changed their mind."""
 
-    BINDINGS = [Binding("escape", "leave", "Stay here", id="goto.leave", tooltip="Stay where you are")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Stay here", id="goto.leave", tooltip="Stay where you are")
+    ]
 
     def __init__(self, rounds: int, part: str) -> None:
         super().__init__()
@@ -38,7 +42,7 @@ class GoTo(ModalScreen[Destination | None]):
         self.query_one(Pane).show(Scene())
         self.query_one(Input).focus()
 
-    def _answer(self, scene: Scene, width: int, height: int) -> Document:  # noqa: ARG002 - a pane's signature
+    def _answer(self, _scene: Scene, width: int, _height: int) -> Document:
         match self._where:
             case ToRound(round_, note):
                 words, role = f"round {round_:,} of {self._rounds:,}" + (f" ({note})" if note else ""), "good"

@@ -14,13 +14,14 @@ from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import NoDestination, ToRequest, ToRound
 from tsviz.tui.keys import LATER, Key, bindings, display
+from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
 from tsviz.tui.panes.pool import pool
 from tsviz.tui.panes.requests import requests, requests_title
-from tsviz.tui.panes.round import round_pane, round_rows
+from tsviz.tui.panes.round import round_pane
 from tsviz.tui.panes.sheets import help_lines, legend_lines
-from tsviz.tui.panes.states import too_small
+from tsviz.tui.panes.states import LEAST_COLUMNS, LEAST_ROWS, too_small
 from tsviz.tui.panes.tables import tables
 from tsviz.tui.panes.timeline import columns, timeline
 from tsviz.tui.scene import PANES
@@ -30,8 +31,6 @@ from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.widgets.pane import Pane
 
-LEAST_COLUMNS, LEAST_ROWS = 48, 14
-"""Below this the screen shows a sentence instead."""
 _COLUMNS_FOR_PANES = 118
 _ROWS_FOR_TIMELINE = 20
 
@@ -51,9 +50,7 @@ class MainScreen(SteppingScreen):
 
     def compose(self) -> ComposeResult:
         """Place the panes."""
-        yield Pane(
-            lambda scene, w, h: too_small(self.size.width, self.size.height, (LEAST_COLUMNS, LEAST_ROWS)), id="small"
-        )
+        yield Pane(too_small, id="small")
         yield Pane(header, id="header", wheel_steps=True)
         yield Pane(timeline, id="timeline", wheel_steps=True)
         yield Pane(tabs, id="tabs")

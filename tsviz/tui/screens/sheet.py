@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from tsviz.tui.lines import Line, Lines
@@ -16,7 +17,7 @@ from tsviz.tui.widgets.pane import Pane
 class Sheet(ModalScreen[None]):
     """Shows `make(width)` in a frame with a title; scrolls; any of its keys closes it."""
 
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,?,L,enter", "dismiss", "Close", id="sheet.close", tooltip="Close this sheet"),
         Binding("down,j", "scroll(1)", "Down", id="sheet.down", tooltip="One line down"),
         Binding("up,k", "scroll(-1)", "Up", id="sheet.up", tooltip="One line up"),
@@ -34,7 +35,7 @@ class Sheet(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Place the sheet."""
         pane = Pane(
-            lambda scene, width, height: Lines(self._make(width)), id="sheet", title=self._title, focusable=True
+            lambda _scene, width, _height: Lines(self._make(width)), id="sheet", title=self._title, focusable=True
         )
         pane.border_subtitle = "esc closes, ↑ ↓ scroll"
         yield pane

@@ -28,10 +28,13 @@ class SteppingScreen(Screen[None]):
     def __init__(self, view: RecordedView, start_round: int, request: str | None) -> None:
         super().__init__()
         self.scene = Scene(round=start_round)
-        self.fetcher = Fetcher(view, lambda result: self.post_message(Answered(result)))
+        self.fetcher = Fetcher(view, self._deliver)
         self._first_request = request
         self._asked: Ask | None = None
         self._speed = 3
+
+    def _deliver(self, result: object) -> None:
+        self.post_message(Answered(result))
 
     def redraw(self) -> None:
         """Show the scene."""

@@ -51,7 +51,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         self,
         build: Build,
         *,
-        id: str,
+        id: str,  # noqa: A002 - the toolkit's name
         title: str = "",
         focusable: bool = False,
         wheel_steps: bool = False,
@@ -135,9 +135,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         drawn = self._line(number)
         self._drawn[number] = drawn
         self.lines_made += 1
-        segments: list[Segment] = []
-        for span in drawn.spans:
-            segments.append(Segment(clean(span.text), self._style(span.role, drawn.base)))
+        segments = [Segment(clean(span.text), self._style(span.role, drawn.base)) for span in drawn.spans]
         return Strip(segments).adjust_cell_length(self.size.width, self._style("text", drawn.base))
 
     def _style(self, role: str, base: str) -> Style:

@@ -1,0 +1,71 @@
+"""The door: what a string of a trace may do to a terminal, which is nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tsviz.tui.clean import clean, fit, shorten
+
+HOSTILE = {
+    "escape": "a\x1b[2Jb",
+    "osc52": "a\x1b]52;c;aGk=\x07b",
+    "c1": "a\x9b2Jb",
+    "bidi": "a\u202eb\u2066c\u061cd",
+    "zero width": "a\u200bb\u200dc\ufeffd",
+    "tags": "a\U000e0041b",
+    "surrogate": "a\ud800b",
+    "newline": "a\nb\r\tc\u2028d",
+    "filler": "a\u3164b",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_characters_become_visible_stand_ins(text: str) -> None:
+    """No control, format, surrogate or invisible character survives, and what is left can be written as UTF-8."""
+    cleaned = clean(text)
+    assert all(unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in cleaned)
+    assert cleaned.encode()
+    assert cleaned.startswith("a")
+    assert cleaned[-1] == text[-1]
+
+
+def test_the_stand_in_of_escape_is_its_control_picture() -> None:
+    """ESC is U+001B and its picture U+241B, so a reader sees which character was there."""
+    assert clean("\x1b[0m") == "\u241b[0m"
+
+
+def test_stacked_marks_are_cut_to_two() -> None:
+    """A letter under a thousand combining marks keeps two of them."""
+    assert clean("e" + "\u0301" * 1000) == "e\u0301\u0301"
+
+
+def test_ordinary_text_is_left_alone() -> None:
+    """Letters of any script, wide ones too, are nobody's attack."""
+    assert clean("requête-é-漢字-αβγ") == "requête-é-漢字-αβγ"
+
+
+def test_a_long_id_keeps_its_head_and_its_tail() -> None:
+    """Of 10 cells one is the ellipsis, 5 are head and 4 are tail."""
+    assert shorten("abcdefghijklmnopqrstuvwxyz", 10) == "abcde…wxyz"
+
+
+def test_ten_kilobytes_are_cut_without_reading_them_all() -> None:
+    """An id of 10,000 characters takes the cells it is given."""
+    assert shorten("x" * 9_999 + "y", 8) == "xxxx…xxy"
+
+
+@given(st.text(), st.integers(0, 40))
+def test_fit_takes_exactly_its_cells(text: str, cells: int) -> None:
+    """Whatever the characters are, a cell of a table keeps its width."""
+    assert cell_len(fit(text, cells)) == cells
+
+
+@given(st.text())
+def test_cleaning_twice_changes_nothing(text: str) -> None:
+    """A string may pass the door twice."""
+    assert clean(clean(text)) == clean(text)

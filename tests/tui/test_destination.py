@@ -1,0 +1,42 @@
+"""What people type into "go to"."""
+
+from __future__ import annotations
+
+import pytest
+
+from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound, parse
+
+STOPS = "stops inside a round need decisions: not recorded at this level"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("1204", ToRound(1204)),
+        (" 1,204 ", ToRound(1204)),
+        ("1204.3", ToRound(1204, STOPS)),
+        ("P/0:1204", ToRound(1204)),
+        ("mooncake@P/0:1204.3", ToRound(1204, STOPS)),
+        ("50%", ToRound(5000)),
+        ("0%", ToRound(1)),
+        ("100 %", ToRound(10000)),
+        ("r17", ToRequest("r17")),
+        ("id:17", ToRequest("17")),
+        ("a[/x]b", ToRequest("a[/x]b")),
+        ("D/1:7", NoDestination("this is part P/0, not D/1")),
+        ("0", NoDestination("rounds are 1 to 10,000")),
+        ("10001", NoDestination("rounds are 1 to 10,000")),
+        ("9" * 5000, NoDestination("rounds are 1 to 10,000")),
+        ("101%", NoDestination("101% is more than the whole trace")),
+        ("", NoDestination("a round, a share like 45%, or a request id")),
+        ("id:", NoDestination("a request id after id:")),
+    ],
+)
+def test_a_text_leads_to_a_round_or_a_request_or_says_why_not(text: str, where: Destination) -> None:
+    """Positions are written as everywhere else: `[node/rank:]round.stop`; whatever is not one is a request id."""
+    assert parse(text, 10_000, "P/0") == where
+
+
+def test_an_empty_trace_has_no_destination() -> None:
+    """There is no round to go to."""
+    assert parse("1", 0, "P/0") == NoDestination("this trace has no rounds")
