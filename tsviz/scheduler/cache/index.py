@@ -1,0 +1,234 @@
+"""One tier: a pool, its index of cached pages, and the order in which they would be evicted.
+
+Implements `cache-rules.md` 4.2 (entries) and the orders of 5 (device) and 8.4 (host). Heaps hold one key for each
+page that became unpinned; a key that no longer describes its page is dropped when it surfaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from tsviz.scheduler.cache.geometry import FULL, Group
+from tsviz.scheduler.cache.hashing import Digest
+from tsviz.scheduler.cache.pool import Pool
+from tsviz.scheduler.errors import InvariantError
+
+CHUNK: Final = 0
+ENDPOINT: Final = 1
+PROMOTED: Final = 2
+
+Key = tuple[int, ...]
+"""An eviction key: what decides first, with group and page last."""
+
+
+class Entry(NamedTuple):
+    """A cached page of one group in one tier."""
+
+    digest: Digest
+    offset: int
+    epoch: int
+    kind: int
+    slot: int
+    acquired: bool
+    order: int
+    """Registration number in its tier."""
+
+
+class Tier(Pool):
+    """A pool whose pages can be cached under (digest, offset) keys."""
+
+    __slots__ = ("entries", "evictable", "groups", "heaps", "on_change", "pushed", "registered", "where")
+
+    def __init__(self, groups: Sequence[Group], parents: int) -> None:
+        """An empty tier of `parents` LCM blocks."""
+        super().__init__([group.packing for group in groups], parents)
+        self.groups = tuple(groups)
+        self.where: list[list[dict[Digest, int]]] = [[{} for _ in range(g.per_page)] for g in groups]
+        self.entries: list[list[Entry | None]] = [[None] for _ in groups]
+        self.pushed: list[list[Key | None]] = [[None] for _ in groups]
+        self.heaps: list[list[Key]] = [[] for _ in groups]
+        self.evictable = 0
+        self.registered = 0
+        self.on_change: Callable[[Digest, int], None] | None = None
+
+    def _grow(self, group: int, pages: int) -> None:
+        self.refs[group].extend([0] * pages)
+        self.entries[group].extend([None] * pages)
+        self.pushed[group].extend([None] * pages)
+
+    def lookup(self, group: int, digest: Digest, offset: int) -> int:
+        """Page cached under the key, or 0."""
+        return self.where[group][offset].get(digest, 0)
+
+    def acquire(self, group: int, page: int) -> None:
+        """Add an owner to an occupied page."""
+        refs = self.refs[group]
+        count = refs[page]
+        refs[page] = count + 1
+        if count == 1 and self.entries[group][page] is not None:
+            self.version += 1
+            self.evictable -= 1
+            self.busy_up(group, (page - 1) // self.packing[group] + 1)
+
+    def release(self, group: int, page: int) -> None:
+        """Drop an owner; a page without owners returns to its pool."""
+        refs = self.refs[group]
+        count = refs[page] - 1
+        refs[page] = count
+        if count == 0:
+            if self.entries[group][page] is not None:
+                raise InvariantError(f"index entry without owner: group {group} page {page}")
+            self.busy_down(group, (page - 1) // self.packing[group] + 1)
+            self.vacate(group, page)
+        elif count == 1:
+            if self.entries[group][page] is not None:
+                self.version += 1
+                self.busy_down(group, (page - 1) // self.packing[group] + 1)
+                self.evictable += 1
+                self._push(group, page)
+        elif count < 0:
+            raise InvariantError(f"release of an unoccupied child: group {group} page {page}")
+
+    def register(
+        self, group: int, page: int, digest: Digest, offset: int, epoch: int, kind: int, slot: int
+    ) -> tuple[int, bool]:
+        """Cache a page that the caller owns.
+
+        Returns the canonical page of the key and whether an entry was inserted. When the canonical page is another
+        one, the caller must take a reference to it and drop its own.
+        """
+        entries = self.entries[group]
+        entry = entries[page]
+        if entry is not None:
+            if entry.digest != digest or entry.offset != offset:
+                raise RuntimeError(f"cached block re-registered under another key: group {group} page {page}")
+            entries[page] = entry._replace(kind=max(entry.kind, kind), epoch=epoch)
+            return page, False
+        where = self.where[group][offset]
+        other = where.get(digest, 0)
+        if other:
+            entry = entries[other]
+            assert entry is not None
+            entries[other] = entry._replace(kind=max(entry.kind, kind), epoch=epoch)
+            return other, False
+        where[digest] = page
+        self.registered += 1
+        self.version += 1
+        entries[page] = Entry(digest, offset, epoch, kind, slot, False, self.registered)
+        self.refs[group][page] += 1
+        if self.on_change is not None:
+            self.on_change(digest, 1)
+        return page, True
+
+    def hit(self, group: int, page: int, epoch: int) -> None:
+        """Take a reference to a cached page as a hit."""
+        self.acquire(group, page)
+        entry = self.entries[group][page]
+        assert entry is not None
+        if not entry.acquired or entry.epoch != epoch:
+            self.entries[group][page] = entry._replace(epoch=epoch, acquired=True)
+
+    def is_unpinned(self, group: int, page: int) -> bool:
+        """Whether only the index owns the page."""
+        return self.entries[group][page] is not None and self.refs[group][page] == 1
+
+    def evict(self, group: int, page: int) -> None:
+        """Remove the entry of an unpinned page and free it."""
+        entry = self.entries[group][page]
+        assert entry is not None and self.refs[group][page] == 1
+        del self.where[group][entry.offset][entry.digest]
+        self.entries[group][page] = None
+        self.pushed[group][page] = None
+        self.refs[group][page] = 0
+        self.evictable -= 1
+        self.vacate(group, page)
+        if self.on_change is not None:
+            self.on_change(entry.digest, -1)
+
+    def evict_all(self) -> None:
+        """Evict every entry: groups ascending, in order of registration."""
+        for group, entries in enumerate(self.entries):
+            cached = [(entry.order, page) for page, entry in enumerate(entries) if entry is not None]
+            for _, page in sorted(cached):
+                self.evict(group, page)
+
+    def eviction_key(self, group: int, page: int) -> Key:
+        """The order in which an unpinned page would be evicted: lowest first."""
+        raise NotImplementedError
+
+    def _heap_of(self, group: int) -> list[Key]:
+        raise NotImplementedError
+
+    def _push(self, group: int, page: int) -> None:
+        key = self.eviction_key(group, page)
+        if self.pushed[group][page] == key:
+            return
+        self.pushed[group][page] = key
+        heap = self._heap_of(group)
+        heappush(heap, key)
+        if len(heap) > 64 + 2 * self.evictable:
+            heap[:] = [k for k in heap if self._is_current(k)]
+            heapify(heap)
+
+    def _is_current(self, key: Key) -> bool:
+        group, page = key[-2], key[-1]
+        if self.pushed[group][page] is not key:
+            return False
+        if self.is_unpinned(group, page):
+            return True
+        self.pushed[group][page] = None
+        return False
+
+    def pop_evictable(self, heap: list[Key]) -> Key | None:
+        """Take the first page of the order out of the heap, or None; `push_back` undoes it."""
+        while heap:
+            key = heappop(heap)
+            group, page = key[-2], key[-1]
+            if self.pushed[group][page] is not key:
+                continue
+            self.pushed[group][page] = None
+            if self.is_unpinned(group, page):
+                return key
+        return None
+
+    def push_back(self, heap: list[Key], key: Key) -> None:
+        """Return a key that `pop_evictable` gave out."""
+        self.pushed[key[-2]][key[-1]] = key
+        heappush(heap, key)
+
+
+class DeviceTier(Tier):
+    """The device tier: one order over all groups."""
+
+    __slots__ = ()
+
+    def _heap_of(self, group: int) -> list[Key]:  # noqa: ARG002
+        return self.heaps[0]
+
+    def eviction_key(self, group: int, page: int) -> Key:
+        """(epoch, tier, position, group, page) of `cache-rules.md` 5 step 2."""
+        entry = self.entries[group][page]
+        if entry is None:
+            return (0, 0, 0, group, page)
+        if self.groups[group].kind == FULL:
+            return (entry.epoch, 3, -entry.slot if entry.slot >= 0 else 0, group, page)
+        if entry.kind == CHUNK and not entry.acquired and entry.slot >= 0:
+            return (entry.epoch, 1, entry.slot, group, page)
+        return (entry.epoch, 2, 0, group, page)
+
+
+class HostTier(Tier):
+    """The host tier: one order a group."""
+
+    __slots__ = ()
+
+    def _heap_of(self, group: int) -> list[Key]:
+        return self.heaps[group]
+
+    def eviction_key(self, group: int, page: int) -> Key:
+        """(acquired, epoch, group, page) of `cache-rules.md` 8.4."""
+        entry = self.entries[group][page]
+        assert entry is not None
+        return (int(entry.acquired), entry.epoch, group, page)

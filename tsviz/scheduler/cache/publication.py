@@ -1,0 +1,112 @@
+"""Publishing completed pages into the device index (`cache-rules.md` 7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tsviz.scheduler.cache.geometry import FULL, SLIDING, Group
+from tsviz.scheduler.cache.hashing import Digest
+from tsviz.scheduler.cache.index import CHUNK, DeviceTier
+from tsviz.scheduler.cache.storage import StorageKey
+from tsviz.scheduler.cache.tables import Table
+
+
+class Progress(NamedTuple):
+    """Prefix pages completed since the previous admission, and how to publish them."""
+
+    first_page: int
+    end_page: int
+    kind: int
+    state_kind: int
+    """Kind for state groups; differs for the last aligned checkpoint of a prompt."""
+    state_boundaries_tokens: tuple[int, ...]
+    """Materialized checkpoints that are not published yet."""
+    stream: bool
+    """Whether full and state pages newly cached here go to the host."""
+
+
+class Publisher:
+    """Registers slots of tables under the chain of their request."""
+
+    __slots__ = ("device", "page_tokens", "pending", "streaming")
+
+    def __init__(
+        self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool
+    ) -> None:
+        """`pending` is the list that stores drain; nothing is queued unless `streaming`."""
+        self.device = device
+        self.page_tokens = page_tokens
+        self.pending = pending
+        self.streaming = streaming
+
+    def publish(
+        self, group: Group, table: Table, chain: Sequence[Digest], progress: Progress, epoch: int
+    ) -> int:
+        """Publish one group's share of the completed pages; returns how many entries are new."""
+        if group.replayable:
+            return 0
+        r, end = group.per_page, progress.end_page * group.per_page
+        if group.kind == FULL:
+            return self._register(
+                group,
+                table,
+                chain,
+                range(progress.first_page * r, end),
+                progress.kind,
+                epoch,
+                progress.stream,
+            )
+        if group.kind == SLIDING:
+            window = range(end - min(group.lookback, end), end)
+            return self._register(group, table, chain, window, progress.kind, epoch, progress.stream)
+        if progress.state_kind == CHUNK:
+            return 0
+        slots = [
+            page * r - 1
+            for page in (boundary // self.page_tokens for boundary in progress.state_boundaries_tokens)
+            if progress.first_page < page <= progress.end_page
+        ]
+        return self._register(group, table, chain, slots, progress.state_kind, epoch, progress.stream)
+
+    def publish_loaded_page(
+        self, groups: Sequence[Group], tables: Sequence[Table], chain: Sequence[Digest], page: int, epoch: int
+    ) -> None:
+        """Publish one page of a host extension, every slot of every group that has one."""
+        for group, table in zip(groups, tables, strict=True):
+            if not group.replayable:
+                slots = range(page * group.per_page, (page + 1) * group.per_page)
+                self._register(group, table, chain, slots, CHUNK, epoch, False)
+
+    def _register(
+        self,
+        group: Group,
+        table: Table,
+        chain: Sequence[Digest],
+        slots: Sequence[int],
+        kind: int,
+        epoch: int,
+        stream: bool,
+    ) -> int:
+        if slots and slots[-1] >= len(table.pages):
+            raise RuntimeError("publish window exceeds table size")
+        device, index, r = self.device, group.index, group.per_page
+        queue = self.streaming and (stream or group.kind == SLIDING)
+        new = 0
+        for slot in slots:
+            page = table.pages[slot] if slot >= table.frontier else 0
+            if not page:
+                continue
+            digest, offset = chain[slot // r], slot % r
+            canonical, inserted = device.register(index, page, digest, offset, epoch, kind, slot)
+            if canonical != page:
+                device.hold(index, canonical)
+                device.acquire(index, canonical)
+                table.replace(slot, canonical)
+                device.unhold(index, page)
+                device.release(index, page)
+            elif inserted:
+                new += 1
+                if queue:
+                    self.pending.append((index, digest, offset))
+        return new
