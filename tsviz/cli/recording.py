@@ -11,6 +11,8 @@ from tsviz import __version__
 from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
 from tsviz.engine.clock import VirtualClock
 from tsviz.engine.faults import ClientAbort
+from tsviz.engine.pd import PairNode, run_pair
+from tsviz.engine.ranks import run_ranks
 from tsviz.engine.run import RunOptions, run_workload
 from tsviz.engine.summary import RunSummary
 from tsviz.engine.workloads.model import Workload
@@ -63,11 +65,29 @@ class Recording:
         if plan.abort_ns is not None:
             aborts = tuple(ClientAbort(r.request_id, plan.abort_ns) for r in self._workload.requests[::_ABORT_EVERY])
         options = RunOptions(plan.device, aborts, plan.max_rounds, stop)
-        module = self._recorded("F", 0)
-        observer = _Observer(self._recorders, ("F", 0))
-        self._summaries["F/0"] = run_workload(
-            module, plan.scheduler, self._workload, options, clock=self._clock, observer=observer
+        if plan.pd:
+            return self._run_pair(options)
+        modules = [self._recorded("F", rank) for rank in range(plan.ranks)]
+        observers = [_Observer(self._recorders, ("F", rank)) for rank in range(plan.ranks)]
+        if plan.ranks == 1:
+            summary = run_workload(
+                modules[0], plan.scheduler, self._workload, options, clock=self._clock, observer=observers[0]
+            )
+        else:
+            summary = run_ranks(
+                modules, plan.scheduler, self._workload, options, plan.perturbation, clock=self._clock,
+                observers=observers,
+            )  # fmt: skip
+        self._summaries["F/0"] = summary
+        return self._summaries
+
+    def _run_pair(self, options: RunOptions) -> dict[str, RunSummary]:
+        scheduler = self._plan.scheduler
+        prefill, decode = (
+            PairNode(self._recorded(node, 0), scheduler, _Observer(self._recorders, (node, 0))) for node in ("P", "D")
         )
+        pair = run_pair(prefill, decode, self._workload, options, self._plan.link, clock=self._clock)
+        self._summaries |= {"P/0": pair.prefill, "D/0": pair.decode}
         return self._summaries
 
     def _recorded(self, node: str, rank: int) -> Any:

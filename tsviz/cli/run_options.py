@@ -12,6 +12,8 @@ from .exit_codes import CliError, ExitCode
 
 if TYPE_CHECKING:
     from tsviz.engine.configs import SchedulerOptions
+    from tsviz.engine.link import LinkOptions
+    from tsviz.engine.ranks import Perturbation
     from tsviz.engine.simulated import SimulatedOptions
     from tsviz.engine.workloads.options import WorkloadOptions
 
@@ -93,9 +95,12 @@ device_options = _group(
 node_options = _group(
     click.option("--pd", is_flag=True, help="A prefill node and a decode node instead of one that does both."),
     _count("--ranks", 1, "Mirrored schedulers that get the same calls."),
-    click.option("--perturb", metavar="RANK:KIND[:N]", help="Make one rank differ: see the docs for the kinds."),
-    _count("--transfer-us", 0, "P to D: time of a transferred page.", 0),
-    _share("--transfer-failures", 0.0, "Share of transfers that fail."),
+    click.option(
+        "--perturb", metavar="RANK:KIND[:PLAN]",
+        help="Make one rank differ, once it made PLAN plans: page_fewer, late_event or missing_key.",
+    ),
+    _share("--transfer-failures", 0.0, "Share of the transfers from P to D that fail."),
+    click.option("--fail-transfer", multiple=True, metavar="REQUEST", help="Fail the transfer of this request."),
     _count("--abort-ms", None, "Every tenth client gives up so long after its request arrived."),
 )  # fmt: skip
 """How many schedulers, and how they are joined."""
@@ -110,9 +115,8 @@ class RunPlan:
     device: SimulatedOptions
     pd: bool
     ranks: int
-    perturb: str | None
-    transfer_page_ns: int
-    transfer_failure_rate: float
+    perturbation: Perturbation | None
+    link: LinkOptions
     abort_ns: int | None
     max_rounds: int | None
     given: Mapping[str, Any]
@@ -123,6 +127,7 @@ class RunPlan:
         from tsviz.engine.configs import GroupSpecError, SchedulerOptions, parse_groups
         from tsviz.engine.cost import DeviceCost
         from tsviz.engine.faults import AckFaults
+        from tsviz.engine.link import LinkOptions
         from tsviz.engine.simulated import SimulatedOptions
         from tsviz.engine.speech import SpeechOptions
         from tsviz.engine.tier import StorageOptions
@@ -160,7 +165,28 @@ class RunPlan:
         )  # fmt: skip
         abort_ns = None if o["abort_ms"] is None else o["abort_ms"] * 1_000_000
         given = {k: list(v) if isinstance(v, tuple) else v for k, v in o.items()}
+        link = LinkOptions(
+            seed=seed, failed_transfer_rate=o["transfer_failures"], failed_transfers=frozenset(o["fail_transfer"])
+        )
+        if o["pd"] and o["ranks"] > 1:
+            raise CliError(ExitCode.USAGE, "--pd and --ranks cannot be combined yet")
         return RunPlan(
-            workload, scheduler, device, o["pd"], o["ranks"], o["perturb"], o["transfer_us"] * 1000,
-            o["transfer_failures"], abort_ns, max_rounds, given,
+            workload, scheduler, device, o["pd"], o["ranks"], _perturbation(o["perturb"], o["ranks"]), link, abort_ns,
+            max_rounds, given,
         )  # fmt: skip
+
+
+def _perturbation(text: str | None, ranks: int) -> Perturbation | None:
+    from tsviz.engine.ranks import Perturbation, PerturbationKind
+
+    if text is None:
+        return None
+    rank, _, rest = text.partition(":")
+    kind, _, plan = rest.partition(":")
+    kinds = {k.value: k for k in PerturbationKind}
+    plan = plan or "0"
+    numbers = rank.isascii() and rank.isdigit() and plan.isascii() and plan.isdigit()
+    if not numbers or kind not in kinds or not 1 <= int(rank) < ranks:
+        expected = f"RANK:KIND[:PLAN] with a rank from 1 to {ranks - 1} and one of {', '.join(kinds)}"
+        raise CliError(ExitCode.USAGE, f"--perturb: expected {expected}, found {text!r}")
+    return Perturbation(kinds[kind], int(rank), int(plan))

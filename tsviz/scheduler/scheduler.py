@@ -230,9 +230,7 @@ class Scheduler:
             return
         if request.state != REMOTE_PREFILLING:
             name = STATE_NAMES[request.state]
-            raise RuntimeError(
-                f"PD RemotePrefillDoneEvent received before destination admission; state={name}"
-            )
+            raise RuntimeError(f"PD RemotePrefillDoneEvent received before destination admission; state={name}")
         if event.bootstrap_token < 0:
             raise ValueError("PD RemotePrefillDoneEvent requires a non-negative bootstrap token")
         request.tokens.append(event.bootstrap_token)

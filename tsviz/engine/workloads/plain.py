@@ -1,10 +1,10 @@
 """Importer for workloads written by hand: one JSON object a line, exactly the requests that are to arrive.
 
     {"id": "a", "arrival_ms": 0, "prompt_tokens": 16, "output_tokens": 4}
-    {"id": "b", "after": "a", "think_ms": 5, "prompt": [["system", 32], ["b", 7]], "output_tokens": 9, "max_new_tokens": 0}
+    {"id": "b", "after": "a", "think_ms": 5, "prompt": [["system", 32], ["b", 7]], "output_tokens": 9}
 
-`prompt_tokens` is a prompt that nothing shares. `prompt` is made of named parts: equal names are equal tokens, as far as
-the shorter part reaches. `max_new_tokens` wins over the option. Small scenarios of incidents are written so.
+`prompt_tokens` is a prompt that nothing shares. `prompt` is made of named parts: equal names are equal tokens, as far
+as the shorter part reaches. `max_new_tokens` wins over the option. Small scenarios of incidents are written so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tsviz.engine.workloads.errors import Place
 from tsviz.engine.workloads.files import field_of, file_meta, parse_object, single_file, time_ns, whole_number
-from tsviz.engine.workloads.intake import arrival_ns, meta_of, refuse_window, reason_to_skip, sped_up
+from tsviz.engine.workloads.intake import arrival_ns, meta_of, reason_to_skip, refuse_window, sped_up
 from tsviz.engine.workloads.model import Span, Workload, WorkRequest, length_of
 from tsviz.engine.workloads.options import WorkloadOptions
 from tsviz.engine.workloads.sources import Use, source

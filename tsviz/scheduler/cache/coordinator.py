@@ -86,9 +86,7 @@ class Cache:
         self._order = match_order(self.groups)
         self._decode_order = match_order(self.groups, ignore_state=True)
         self._no_masks: tuple[Mask, ...] = (NO_MASK,) * len(self.groups)
-        self.empty_probe = Probe(
-            (), Match(0, 0, self._no_masks), Match(0, 0, self._no_masks), ((),) * len(self.groups)
-        )
+        self.empty_probe = Probe((), Match(0, 0, self._no_masks), Match(0, 0, self._no_masks), ((),) * len(self.groups))
 
     def _tick(self) -> int:
         self.clock += 1
@@ -111,9 +109,7 @@ class Cache:
         host = self.empty_probe.host
         if self.host is not None:
             shadow = self.shadow.keys if self.shadow is not None else None
-            host = converge(
-                Lookup(self.host, chain, shadow), groups, self._order, size, device.common_tokens, pages
-            )
+            host = converge(Lookup(self.host, chain, shadow), groups, self._order, size, device.common_tokens, pages)
         return Probe(chain, device, host, hit_pages(self.device, groups, device, chain))
 
     def probe_decode(self, chain: Sequence[Digest], pages: int) -> Probe:
@@ -156,9 +152,7 @@ class Cache:
             for group, table in zip(groups, tables, strict=True):
                 if group.window_tokens:
                     own += [(group.index, p) for p in reclaimable(device, group, table, computed_tokens)]
-        hits = [
-            (g.index, page) for g, pages in zip(groups, probe.device_pages, strict=True) for page in pages
-        ]
+        hits = [(g.index, page) for g, pages in zip(groups, probe.device_pages, strict=True) for page in pages]
         victims = plan_eviction(device, needs, hits, own)
         if isinstance(victims, Shortage):
             return victims
@@ -241,9 +235,7 @@ class Cache:
             out.append([(s, probe.chain[s // group.per_page], s % group.per_page) for s in slots])
         return out
 
-    def _acquire_host(
-        self, probe: Probe, epoch: int
-    ) -> tuple[list[list[tuple[int, Digest, int, bool]]], Match]:
+    def _acquire_host(self, probe: Probe, epoch: int) -> tuple[list[list[tuple[int, Digest, int, bool]]], Match]:
         """Own a host page for every host hit; with storage, shorten until the prefetches find room."""
         none: list[list[tuple[int, Digest, int, bool]]] = [[] for _ in self.groups]
         tier = self.host

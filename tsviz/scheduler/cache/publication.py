@@ -31,18 +31,14 @@ class Publisher:
 
     __slots__ = ("device", "page_tokens", "pending", "streaming")
 
-    def __init__(
-        self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool
-    ) -> None:
+    def __init__(self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool) -> None:
         """`pending` is the list that stores drain; nothing is queued unless `streaming`."""
         self.device = device
         self.page_tokens = page_tokens
         self.pending = pending
         self.streaming = streaming
 
-    def publish(
-        self, group: Group, table: Table, chain: Sequence[Digest], progress: Progress, epoch: int
-    ) -> int:
+    def publish(self, group: Group, table: Table, chain: Sequence[Digest], progress: Progress, epoch: int) -> int:
         """Publish one group's share of the completed pages; returns how many entries are new."""
         if group.replayable:
             return 0
