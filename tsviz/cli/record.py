@@ -50,7 +50,7 @@ def command(
     from tsviz.engine.workloads.registry import load
     from tsviz.trace.errors import CannotRecord
 
-    from .recording import Recording
+    from .recording import Recording, RefusedConfig
 
     try:
         plan = RunPlan.from_options(options, max_rounds)
@@ -65,7 +65,7 @@ def command(
             summaries = recording.run(stopped)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    except ValueError as error:
+    except RefusedConfig as error:
         raise CliError(ExitCode.USAGE, f"the scheduler refuses this configuration: {error}") from error
     except OSError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, f"{out}: recording stopped: {error}") from error

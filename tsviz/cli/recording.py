@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from tsviz import __version__
 from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
 from tsviz.engine.clock import VirtualClock
+from tsviz.engine.configs import Role
 from tsviz.engine.faults import ClientAbort
 from tsviz.engine.pd import PairNode, run_pair
 from tsviz.engine.ranks import run_ranks
@@ -26,6 +28,10 @@ from .run_options import RunPlan
 _ABORT_EVERY = 10
 
 
+class RefusedConfig(Exception):
+    """The scheduler does not take this configuration; the message is its own."""
+
+
 class Recording:
     """Records one run into a bundle; a context manager that closes it whatever happens."""
 
@@ -33,7 +39,8 @@ class Recording:
         self, out: Path, module: Any, scheduler: str, workload: Workload, plan: RunPlan, *, tokens: str,
         command: Sequence[str],
     ) -> None:  # fmt: skip
-        """Create the bundle. Raises CannotRecord when `out` is taken."""
+        """Create the bundle. Raises RefusedConfig before anything is written, CannotRecord when `out` is taken."""
+        _check_config(module, plan)
         self._module, self._workload, self._plan = module, workload, plan
         self._clock = VirtualClock()
         self._recorders: dict[tuple[str, int], Recorder] = {}
@@ -102,6 +109,16 @@ class Recording:
             return recorder
 
         return recording_module(module, open_recorder)
+
+
+def _check_config(module: Any, plan: RunPlan) -> None:
+    roles = (Role.P, Role.D) if plan.pd else (Role.FUSED,)
+    for role in roles:
+        overlap = 0 if role is Role.P else plan.scheduler.overlap_schedule_depth
+        try:
+            module.Scheduler(replace(plan.scheduler, role=role, overlap_schedule_depth=overlap).build(module))
+        except (ValueError, TypeError) as error:
+            raise RefusedConfig(str(error)) from error
 
 
 class _Observer:

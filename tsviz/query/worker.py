@@ -40,7 +40,7 @@ def main() -> None:
     limits = Limits(**ask["limits"])
     try:
         _limit(limits, ask["seconds"], ask["paths"])
-        catalog = Catalog(_open(ask["opener"], ask["paths"]))
+        catalog = _catalog(_open(ask["opener"], ask["paths"]))
         _answer(Locked(catalog, limits), ask["sql"], out)
     except QueryError as error:
         frames.write(out, frames.PROBLEM, json.dumps(error.problem.to_json()).encode())
@@ -74,6 +74,14 @@ def _open(opener: str, paths: Sequence[str]) -> list[Bundle]:
             text = str(error) or type(error).__name__
             raise QueryError(Problem(Kind.TRACE, text if path in text else f"{path}: {text}")) from error
     return bundles
+
+
+def _catalog(bundles: Sequence[Bundle]) -> Catalog:
+    """Read the tables of every bundle; a table that cannot be read is a problem of the trace."""
+    try:
+        return Catalog(bundles)
+    except Exception as error:
+        raise QueryError(Problem(Kind.TRACE, str(error) or type(error).__name__)) from error
 
 
 def _limit(limits: Limits, seconds: float, paths: Sequence[str]) -> None:

@@ -14,9 +14,11 @@ from . import layout
 from .columns import TEXT, Table
 from .compact import footer_crc
 from .errors import Damaged
+from .tables import RECORDED
 from .validate import checked_batch, checked_schema
 
 _GROUP_ROWS_LIMIT = 1 << 21
+_SMALLEST_FILE_BYTES = 12
 
 
 class ColdTables:
@@ -37,6 +39,15 @@ class ColdTables:
                 raise Damaged(path, repr(name)[:80], "an object", type(entry).__name__)
             for key in ("rows", "bytes", "footer_crc"):
                 layout.field(path, entry, key, int)
+            if name in RECORDED:
+                self._check_size(directory / f"{name}.parquet", entry["bytes"])
+
+    @staticmethod
+    def _check_size(path: Path, expected: int) -> Path:
+        size = layout.regular_file(path).stat().st_size
+        if size != expected or size < _SMALLEST_FILE_BYTES:
+            raise Damaged(path, "size", f"{expected} bytes", f"{size} bytes")
+        return path
 
     def rows(self, table: Table) -> int:
         """Rows of a table."""
@@ -45,10 +56,8 @@ class ColdTables:
 
     def _file(self, table: Table) -> Path:
         if table.name not in self._checked:
-            path = layout.regular_file(self._directory / f"{table.name}.parquet")
             entry = self._tables[table.name]
-            if (size := path.stat().st_size) != entry["bytes"] or size < 12:
-                raise Damaged(path, "size", f"{entry['bytes']} bytes", f"{size} bytes")
+            path = self._check_size(self._directory / f"{table.name}.parquet", entry["bytes"])
             if (found := footer_crc(path)) != entry["footer_crc"]:
                 raise Damaged(path, "footer", f"CRC {entry['footer_crc']:08x}", f"{found:08x}")
             self._checked[table.name] = path
