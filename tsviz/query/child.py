@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +32,30 @@ _READ_BYTES = 1 << 20
 
 
 class Answer:
-    """A result that is arriving: its schema, batches that add up to the cap at most, and behind them the total."""
+    """A result that is arriving: its schema, batches that add up to the cap at most, and behind them the total.
+
+    It is there at once; the first look at `schema` or the batches waits for the process.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], limits: Limits) -> None:
         self._process, self._limits = process, limits
         self._buffer, self._errors = bytearray(), bytearray()
-        self._waited = 0.0
+        self.waited_seconds = 0.0
+        """How long the process was waited for."""
         self._cancelled = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]
         self._selector.register(process.stderr, selectors.EVENT_READ)  # type: ignore[arg-type]
         self.total: Total | None = None
         """Set once the batches have been read."""
-        self.schema: pa.Schema = self._next()[0]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of the result."""
+        return self._next()[0]
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        _ = self.schema
         while self.total is None:
             yield from self._next()[1]
 
@@ -80,10 +90,10 @@ class Answer:
 
     def _wait(self) -> None:
         """Wait for bytes of the process; only this counts as its time, so that a slow reader stops nothing."""
-        left = None if self._limits.seconds is None else self._limits.seconds - self._waited
+        left = None if self._limits.seconds is None else self._limits.seconds - self.waited_seconds
         start = time.monotonic()
         ready = self._selector.select(left) if left is None or left > 0 else []
-        self._waited += time.monotonic() - start
+        self.waited_seconds += time.monotonic() - start
         if not ready and left is not None:
             self._process.kill()
             raise QueryError(Problem(Kind.TIMEOUT, f"stopped after {self._limits.seconds:g} s"))
@@ -122,8 +132,8 @@ class Answer:
 def ask(paths: Sequence[str], sql: str, limits: Limits | None = None, opener: str = OPENER) -> Iterator[Answer]:
     """Open the bundles at `paths` in a new process, run one query there and give its arriving result.
 
-    `opener` is `module:name` of an `Opener`. Leaving the block ends the process, whatever it is doing. Raises
-    `QueryError` at the start or while batches are read.
+    `opener` is `module:name` of an `Opener`. Leaving the block ends the process, whatever it is doing.
+    `QueryError` is raised while the schema or the batches are read.
     """
     limits = limits or Limits()
     environment = os.environ | {

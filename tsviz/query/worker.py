@@ -35,7 +35,10 @@ def main() -> None:
     """Answer the query on standard input and end."""
     out = cast(BinaryIO, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    ask = json.loads(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
+    if not line:  # the parent ended before it asked
+        return
+    ask = json.loads(line)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     limits = Limits(**ask["limits"])
     try:
