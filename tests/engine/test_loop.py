@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tsviz.engine.arrivals import Arrivals
 from tsviz.engine.clock import VirtualClock
 from tsviz.engine.device import CacheResult, ForwardResult
@@ -13,7 +15,7 @@ from tsviz.engine.drive import drive
 from tsviz.engine.events import Extended, Finished, Retracted
 from tsviz.engine.intake import Intake
 from tsviz.engine.loop import SETTLED_ROUNDS, EventLoop, LoopOptions
-from tsviz.engine.port import StorageKey
+from tsviz.engine.port import SchedulerPort, StorageKey
 from tsviz.engine.storage import StorageKeeper
 from tsviz.engine.summary import EndReason, RunSummary
 from tsviz.engine.workloads.model import WorkRequest
@@ -249,3 +251,23 @@ def test_who_waits_for_ever(ask: Any) -> None:
     summary = Script().run(ask("a", 4, 1, after="b"), ask("b", 4, 1, after="a"))
     assert (summary.reason, summary.not_arrived) == (EndReason.STALLED, 2)
     assert summary.detail == "2 requests wait for requests that never end"
+
+
+def test_a_scheduler_that_raises_ends_the_run(ask: Any) -> None:
+    """What a scheduler raises ends the run with the call and its words; a mistake of the caller's is not hidden."""
+    for error, says in ((RuntimeError("no"), "next_execution_plan: RuntimeError: no"), (TypeError("mine"), None)):
+
+        def fail(error: Exception = error) -> Any:
+            raise error
+
+        script = Script()
+        inner = SimpleNamespace(waiting_size=lambda: 0, next_execution_plan=fail)
+        events = SimpleNamespace(Finish=None, Abort=None, Retract=None)
+        module: Any = SimpleNamespace(Scheduler=lambda _, inner=inner: inner, ForwardEvent=events)
+        script.plan = SchedulerPort(module, None).plan  # type: ignore[method-assign]
+        if says is None:
+            with pytest.raises(TypeError, match="mine"):
+                script.run(ask("a", 4, 1))
+        else:
+            summary = script.run(ask("a", 4, 1))
+            assert (summary.reason, summary.detail) == (EndReason.SCHEDULER_RAISED, says)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tsviz.engine.clock import Clock
 from tsviz.engine.loop import EventLoop, Wait
+from tsviz.engine.port import SchedulerRaised
 from tsviz.engine.summary import EndReason
 
 
@@ -18,7 +19,7 @@ class Ending(NamedTuple):
 
 
 def drive(loops: Sequence[EventLoop], clock: Clock) -> Ending:
-    """Run the loops until one reaches its limit or is stopped, or until none can go on.
+    """Run the loops until one reaches its limit or is stopped, its scheduler raises, or none can go on.
 
     A loop that waits for a result resumes when it is there. An idle one that has settled sleeps until something from
     outside can change its plan; when nothing will, it is parked until another loop gives it something.
@@ -34,7 +35,10 @@ def drive(loops: Sequence[EventLoop], clock: Clock) -> Ending:
         if first < 0:
             return _ending(loops)
         clock.wait_until_ns(at_ns)
-        wait = next(runs[first], None)
+        try:
+            wait = next(runs[first], None)
+        except SchedulerRaised as error:
+            return Ending(EndReason.SCHEDULER_RAISED, str(error))
         if wait is None:
             limit = loops[first].limit
             assert limit is not None, "a loop ends its rounds only at a limit"

@@ -42,6 +42,13 @@ class StorageKey(NamedTuple):
     page_offset: int
 
 
+class SchedulerRaised(Exception):
+    """A scheduler raised where it should not have: the call, and what it said."""
+
+    def __init__(self, call: str, error: Exception) -> None:
+        super().__init__(f"{call}: {type(error).__name__}: {error}")
+
+
 class Port(Protocol):
     """What the loop asks of a scheduler, or of several mirrored ones."""
 
@@ -86,7 +93,6 @@ class SchedulerPort:
         self._module = module
         self.scheduler = module.Scheduler(config)
         self.waiting_size = self.scheduler.waiting_size
-        self.plan = self.scheduler.next_execution_plan
         self._makers: dict[type, Callable[[Any], Any]] = {
             Extended: self._extended,
             Reserved: self._reserved,
@@ -102,7 +108,7 @@ class SchedulerPort:
         }
 
     def submit(self, submissions: Sequence[Submission]) -> None:
-        """Submit in this order, in one call."""
+        """Submit in this order, in one call. Raises SchedulerRaised."""
         specs = []
         for request_id, tokens, max_new_tokens in submissions:
             spec = self._module.RequestSpec()
@@ -110,15 +116,28 @@ class SchedulerPort:
             spec.tokens = tokens
             spec.max_new_tokens = max_new_tokens
             specs.append(spec)
-        self.scheduler.submit_requests(specs)
+        try:
+            self.scheduler.submit_requests(specs)
+        except (RuntimeError, ValueError) as error:
+            raise SchedulerRaised("submit_requests", error) from error
+
+    def plan(self) -> Plan:
+        """Decide the next round. Raises SchedulerRaised."""
+        try:
+            return self.scheduler.next_execution_plan()
+        except (RuntimeError, ValueError) as error:
+            raise SchedulerRaised("next_execution_plan", error) from error
 
     def advance(self, events: Sequence[Event]) -> None:
-        """Apply in this order, in one call."""
+        """Apply in this order, in one call. Raises SchedulerRaised."""
         execution_event = self._module.ExecutionEvent()
         makers = self._makers
         for event in events:
             execution_event.add_event(makers[type(event)](event))
-        self.scheduler.advance(execution_event)
+        try:
+            self.scheduler.advance(execution_event)
+        except (RuntimeError, ValueError) as error:
+            raise SchedulerRaised("advance", error) from error
 
     def drain_kv_events(self) -> int:
         """Drain the KV events; return how many there were."""

@@ -18,7 +18,7 @@ from tsviz.engine.configs import SchedulerOptions
 from tsviz.engine.drive import Ending, drive
 from tsviz.engine.events import Aborted, Event, Extended, Finished, Retracted
 from tsviz.engine.observe import Arrival, RunObserver
-from tsviz.engine.port import SchedulerPort, StorageKey, Submission
+from tsviz.engine.port import SchedulerPort, SchedulerRaised, StorageKey, Submission
 from tsviz.engine.run import RunOptions, build_loop
 from tsviz.engine.summary import EndReason, RunSummary
 from tsviz.engine.workloads.model import Workload
@@ -130,8 +130,6 @@ class MirroredPort(SchedulerPort):
             raise ValueError(f"expected a perturbed rank in 1..{len(modules) - 1}, found {p.rank}")
         super().__init__(modules[0], options.build(modules[0]))
         self._plans = 0
-        self._plan_first = self.scheduler.next_execution_plan
-        self.plan = self._plan_all
         self._others = []
         for number, module in enumerate(modules[1:], start=1):
             own = options
@@ -150,6 +148,13 @@ class MirroredPort(SchedulerPort):
         super().advance(events)
         self._on_others(lambda rank: rank.advance(events, self._plans))
 
+    def plan(self) -> Plan:
+        """Plan on every rank; return rank 0's."""
+        plan = super().plan()
+        self._on_others(_Rank.plan)
+        self._plans += 1
+        return plan
+
     def drain_kv_events(self) -> int:
         """Drain on every rank; count rank 0's."""
         self._on_others(lambda rank: rank.port.drain_kv_events())
@@ -165,17 +170,11 @@ class MirroredPort(SchedulerPort):
         super().unregister_storage(keys)
         self._on_others(lambda rank: rank.port.unregister_storage(keys))
 
-    def _plan_all(self) -> Plan:
-        plan = self._plan_first()
-        self._on_others(_Rank.plan)
-        self._plans += 1
-        return plan
-
     def _on_others(self, call: Callable[[_Rank], object]) -> None:
         for rank in self._others:
             try:
                 call(rank)
-            except (RuntimeError, ValueError, IndexError) as error:
+            except (SchedulerRaised, RuntimeError, ValueError) as error:
                 raise RankFailed(rank.number, self._plans, str(error)) from error
 
 

@@ -17,6 +17,8 @@ class EndReason(Enum):
     """Somebody asked for it."""
     STALLED = "stalled"
     """Live requests, empty plans, and nothing out or to come that could change the next plan."""
+    SCHEDULER_RAISED = "scheduler_raised"
+    """The scheduler raised half-way through a call; what it had done until then stays done."""
     RANK_FAILED = "rank_failed"
     """A mirrored scheduler refused what rank 0 accepted."""
 
