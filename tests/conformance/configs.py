@@ -29,7 +29,14 @@ def random_group(rng: Random, kind: str, index: int, page: int, role: str) -> di
         group["transfer_policy"] = _POLICIES[kind]
     if kind in (SLIDING, REPLAY):
         group["retention"] = "SlidingWindow"
-        group["sliding_window_tokens"] = rng.choice((1, granularity, rng.randint(1, 3 * page)))
+        group["sliding_window_tokens"] = rng.choice(
+            (
+                granularity,
+                rng.randint(1, 3 * page),
+                rng.randint(1, 3 * page),
+                rng.choice((1, granularity + 1)),
+            )
+        )
         group["replayable"] = kind == REPLAY
     elif kind == STATE:
         group["family"] = "State"
@@ -53,7 +60,7 @@ def random_config(rng: Random, profile: Profile, reference: ModuleType) -> dict[
     config: dict[str, Any] = {
         "prefix_granularity": page,
         "max_scheduled_tokens": least + rng.randint(0, 3 * page if tight else 12 * page) + width,
-        "max_batch_size": rng.choice((1, 2, 3, 4, 4, 6, 8)),
+        "max_batch_size": 0 if rng.random() < 0.01 else rng.choice(profile.slots),
         "decode_input_tokens": width,
         "overlap_schedule_depth": int(width > 0 and rng.random() < profile.overlap),
         "role": role,
@@ -76,14 +83,14 @@ def random_config(rng: Random, profile: Profile, reference: ModuleType) -> dict[
 
 
 def _device_pages(rng: Random, profile: Profile, reference: ModuleType, config: dict[str, Any]) -> int:
-    """Usable parents for one request of some target length, times the profile's factor, plus the null page."""
+    """Usable parents for one request of some target length, times the profile's factor, and the null page."""
     model = reference.CapacityModel(build_config(reference, config))
     if profile.bound_tokens:
         target = rng.randint(*profile.bound_tokens)
     else:
         target = config["prefix_granularity"] * rng.randint(*profile.bound_pages)
     needed = int(model.lcm_blocks_needed_for(model.single_request_group_pages(target)))
-    return 2 + int(needed * max(1.0, rng.uniform(*profile.pool_factor) * rng.choice((1.0, 1.5, 2.0))))
+    return 2 + int(needed * max(1.0, rng.uniform(*profile.pool_factor)))
 
 
 def spoiled(rng: Random, config: dict[str, Any]) -> dict[str, Any]:
@@ -97,8 +104,19 @@ def spoiled(rng: Random, config: dict[str, Any]) -> dict[str, Any]:
 
 
 _TOP_LEVEL = frozenset(
-    "prefix_granularity cache_groups max_batch_size decode_input_tokens max_scheduled_tokens role "
-    "overlap_schedule_depth num_device_pages prefix_replay_tokens enable_l3_storage num_host_pages".split()
+    (
+        "prefix_granularity",
+        "cache_groups",
+        "max_batch_size",
+        "decode_input_tokens",
+        "max_scheduled_tokens",
+        "overlap_schedule_depth",
+        "role",
+        "num_device_pages",
+        "num_host_pages",
+        "prefix_replay_tokens",
+        "enable_l3_storage",
+    )
 )
 _SPOILS: tuple[tuple[str, Any], ...] = (
     ("prefix_granularity", 0),

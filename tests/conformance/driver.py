@@ -41,7 +41,6 @@ class Driver:
         """The whole lifetime: rounds, then a wind-down that leaves the scheduler empty."""
         for _ in range(self.rng.randint(*self.profile.rounds)):
             yield from self._arrivals()
-            yield from self._storage()
             yield from self._acknowledgements()
             yield from self._landings()
             yield from self._peer()
@@ -49,6 +48,7 @@ class Driver:
             yield from self._upkeep()
             if self.chance(self.profile.odd):
                 yield from self._odd()
+            yield from self._storage()
             yield from self._plan()
         yield from self._wind_down()
 

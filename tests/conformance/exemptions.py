@@ -37,11 +37,11 @@ def _of_error(outcome: Outcome, config: dict[str, Any]) -> str | None:
     if outcome[1] != "RuntimeError":
         return None
     message = outcome[3]
-    if "publish window exceeds table size" in message:
+    if message.startswith("publish window exceeds table size"):
         return OUTGROWN_TABLE
-    if "sparse" in message and config["role"] == "D":
+    if message.startswith("materialized suffix starts beyond the requested extent") and config["role"] == "D":
         return HOPELESS_SUFFIX
-    if "storage" in message and config.get("enable_l3_storage"):
+    if message.startswith("Host probe hit without a Host or L3 entry"):
         return VANISHED_KEY
     return None
 
@@ -60,6 +60,6 @@ def may_abort(call: Call, config: dict[str, Any]) -> bool:
     if not config["enable_kv_cache_events"]:
         return False
     if call[0] == "plan":
-        return config["role"] != "P" and config.get("num_host_pages", 0) > 1
+        return config["role"] != "P" and bool(config.get("num_host_pages", 0) > 1)
     loaded = call[0] == "advance" and any(event[0] == "LoadBackDoneEvent" and event[2] for event in call[1])
     return loaded and bool(config.get("enable_l3_storage"))

@@ -42,6 +42,7 @@ FRAGMENTS = (
     "Scheduler: request token limit exceeds int32 range",
     "Scheduler: request token limit exceeds cache capacity",
     "cache progress exceeds completed request pages",
+    "unregister_storage_keys requires aligned group/hash/offset lists",
     "register_storage_keys requires aligned group/hash/offset lists",
     "publish window exceeds table size",
 )

@@ -49,7 +49,8 @@ class Profile:
     no_prefix_cache: float = 0.15
     replay_tokens: float = 0.2
     tight_budget: float = 0.5
-    pool_factor: tuple[float, float] = (0.8, 3.0)
+    pool_factor: tuple[float, float] = (0.7, 5.0)
+    slots: tuple[int, ...] = (1, 2, 3, 4, 4, 6, 8)
     bound_pages: tuple[int, int] = (4, 24)
     bound_tokens: tuple[int, int] | None = None
     undeclared: float = 0.5
@@ -109,7 +110,7 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "escalate",
-        12,
+        14,
         roles=("Fused", "Fused", "D"),
         groups=((FULL,), (FULL,), (FULL, SLIDING), (FULL, STATE)),
         pages=(512, 1024, 2048, 4096),
@@ -117,13 +118,14 @@ PROFILES: tuple[Profile, ...] = (
         host=0.5,
         storage=0.0,
         events=0.1,
-        overlap=0.2,
+        overlap=0.1,
         tight_budget=0.1,
-        pool_factor=(0.9, 1.3),
+        pool_factor=(0.8, 1.4),
+        slots=(2, 3, 4),
         bound_tokens=(9000, 18000),
-        undeclared=0.15,
+        undeclared=0.3,
         long_budget=1.0,
-        rounds=(25, 45),
+        rounds=(30, 55),
         late=0.02,
         acknowledge=0.95,
         finish=0.01,
@@ -145,10 +147,10 @@ PROFILES: tuple[Profile, ...] = (
     ),
     Profile(
         "storage",
-        14,
+        16,
         host=1.0,
         storage=1.0,
-        host_roomy=0.25,
+        host_roomy=0.2,
         share=0.9,
         register=0.7,
         load_failure=0.3,
