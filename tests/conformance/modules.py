@@ -29,5 +29,7 @@ def load(name: str) -> ModuleType | Missing:
     target = IMPORT_NAMES[name]
     try:
         return importlib.import_module(target)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{target}.".startswith(f"{error.name}."):
+            raise  # it is there, and broken: that must not read as absent
         return Missing(name, f"{name} scheduler absent: import {target}: {error}")
