@@ -12,7 +12,7 @@ _SEED_TOKENS = 50_432
 
 
 def test_14_state_checkpoint_at_full_scale(module: ModuleType) -> None:
-    """A hit of 50,432 tokens and 868 more are one row; four state slots stay: hit, checkpoint, end, growth."""
+    """A hit of 50,432 tokens and 868 more are one row; four state slots stay live."""
     drive = Drive(module, [full(128), state(128)], page=128, pages=1000, budget=868)
     drive.submit("seed", list(range(_SEED_TOKENS)))
     assert drive.rounds(66)[-1] == "seed:P[49920+512/50432]@1"  # 65 chunks of 768, then 512
