@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from tsviz.scheduler.cache.hashing import Digest, extend_chain
 from tsviz.scheduler.cache.tables import Table, TableView
+from tsviz.scheduler.decisions import Refused, Verdict
 from tsviz.scheduler.plan import Row
+from tsviz.scheduler.planning.memory import Remembered
 from tsviz.scheduler.states import DECODING, PREFILL_DONE, PREFILLING, STATE_NAMES
 
 
@@ -23,6 +25,7 @@ class Request:
         "hashed_pages",
         "in_flight",
         "max_new_tokens",
+        "memo",
         "next_reserve_tokens",
         "order",
         "page_tokens",
@@ -45,6 +48,7 @@ class Request:
         "submitted_tokens",
         "tables",
         "tokens",
+        "verdict",
         "views",
         "window_end",
     )
@@ -74,7 +78,9 @@ class Request:
         self.retraction_epoch = 0
         self.recoverable = False
         self.resumes_generation = False
-        self.refusal: object = None
+        self.refusal: Refused | None = None
+        self.memo: Remembered | None = None
+        self.verdict: Verdict | None = None
         self.clear_bundle()
 
     def clear_bundle(self) -> None:
@@ -113,7 +119,7 @@ class Request:
 
     @property
     def computed_tokens(self) -> int:
-        """Tokens whose rows are written, the scheduled window included. Raises RuntimeError off those states."""
+        """Tokens whose rows are written, the scheduled window included. Raises RuntimeError elsewhere."""
         if self.state == DECODING:
             return len(self.tokens) - 1
         if self.state in (PREFILLING, PREFILL_DONE):

@@ -14,7 +14,7 @@ class RuleSet:
     safe_step_tokens: int = 4096
     """Headroom window of one admission, multiplied by 1 + retractions (seed 4)."""
     cut_remote_landings: bool = False
-    """Cut a remote landing at a promotion boundary, as the reference does: a fault (`docs/conformance.md`)."""
+    """Cut a remote landing at a promotion boundary, a fault of the reference (`docs/conformance.md`)."""
 
 
 RULES_0_1_24 = RuleSet()

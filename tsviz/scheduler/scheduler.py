@@ -15,6 +15,7 @@ from tsviz.scheduler.cache.storage import StorageKey
 from tsviz.scheduler.cache.transfers import StoreOp
 from tsviz.scheduler.capacity import CapacityModel
 from tsviz.scheduler.config import INT32_MAX, Config, Role, validate
+from tsviz.scheduler.decisions import Log, Observer, Pool
 from tsviz.scheduler.errors import SchedulerAbort
 from tsviz.scheduler.plan import Plan
 from tsviz.scheduler.planning.admission import Admission
@@ -53,8 +54,10 @@ class Submission:
 class Scheduler:
     """The twin. A pure function of its config and the ordered calls made to it."""
 
-    def __init__(self, config: Config, *, rules: RuleSet = RULES_0_1_24) -> None:
-        """Validate the config and build empty pools. Raises ValueError."""
+    def __init__(
+        self, config: Config, *, rules: RuleSet = RULES_0_1_24, observer: Observer | None = None
+    ) -> None:
+        """Validate the config and build empty pools; tell `observer` every decision. Raises ValueError."""
         validate(config)
         self.config = config
         self.rules = rules
@@ -64,6 +67,9 @@ class Scheduler:
         self.retraction = Retraction(config, self.admission, self.cache, self.roster)
         self.grammar = Grammar(config, self.admission, self.roster, self.retraction)
         self.rounds = 0
+        self.log: Log | None = None
+        if observer is not None:
+            self._listen(Log(observer))
         self._finish_stores: list[StoreOp] = []
         self._group_ids = tuple(group.group_id for group in config.cache_groups)
         self._bound = CapacityModel(config).max_single_request_tokens(config.num_device_pages - 1)
@@ -80,6 +86,12 @@ class Scheduler:
             ev.Succeeded: self._on_succeeded,
             ev.RemotePrefillDone: self._on_remote_prefill_done,
         }
+
+    def _listen(self, log: Log) -> None:
+        self.log = log
+        self.cache.listen(log)
+        for part in (self.roster, self.admission, self.retraction, self.grammar):
+            part.log = log
 
     # Inputs
 
@@ -175,7 +187,9 @@ class Scheduler:
                 cache.kv.describe(chain, request.tokens, known, pages)
             progress = Progress(known, pages, ENDPOINT, ENDPOINT, tuple(request.state_boundaries), False)
             for group, table in zip(cache.groups, request.tables, strict=True):
-                cache.publisher.publish(group, table, chain, progress, request.access_epoch)
+                cache.publisher.publish(
+                    group, table, chain, progress, request.access_epoch, request.request_id
+                )
         if not self.admission.streams:
             return
         cache.transfers.queue_history(chain[:pages])
@@ -230,7 +244,9 @@ class Scheduler:
             return
         if request.state != REMOTE_PREFILLING:
             name = STATE_NAMES[request.state]
-            raise RuntimeError(f"PD RemotePrefillDoneEvent received before destination admission; state={name}")
+            raise RuntimeError(
+                f"PD RemotePrefillDoneEvent received before destination admission; state={name}"
+            )
         if event.bootstrap_token < 0:
             raise ValueError("PD RemotePrefillDoneEvent requires a non-negative bootstrap token")
         request.tokens.append(event.bootstrap_token)
@@ -245,12 +261,26 @@ class Scheduler:
         if self.roster.finished:
             self.roster.reap()
         build = Round(self.config, self.rounds, stores)
+        log = self.log
+        if log is not None:
+            log.begin(self.rounds)
         self.grammar.build(build)
         if self.admission.streams:
             op = self.cache.transfers.start_stores(source_pinned=True)
             if op is not None:
                 build.stores.append(op)
+        if log is not None:
+            build.verdicts.conclude(self.roster, self.rounds, log)
+            self._tell_pool(log)
         return build.finish(self._group_ids, self.cache.shadow is not None)
+
+    def _tell_pool(self, log: Log) -> None:
+        device = self.cache.device
+        for group in self.cache.groups:
+            index = group.index
+            cached = sum(len(where) for where in device.where[index])
+            told = Pool(index, device.local[index], cached, device.empty, device.available, device.active)
+            log.tell(told)
 
     # Questions
 
@@ -318,7 +348,7 @@ class Scheduler:
     # Storage and routing
 
     def register_storage_keys(self, keys: Sequence[StorageKey]) -> None:
-        """Keys known to exist in storage; ignored without the storage tier. Raises RuntimeError on a bad group."""
+        """Keys known to exist in storage; ignored without that tier. Raises RuntimeError on a bad group."""
         shadow = self.cache.shadow
         if shadow is None:
             return

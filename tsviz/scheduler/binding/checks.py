@@ -148,6 +148,6 @@ class NoConstructor(Bound):
 
     __slots__ = ()
 
-    def __new__(cls, *args: object, **kwargs: object) -> NoReturn:  # noqa: ARG004
-        """Always a TypeError."""
-        raise TypeError(f"{cls.__qualname__}: no constructor defined!")
+    def __init__(self, *args: object, **kwargs: object) -> None:  # noqa: ARG002
+        """Always a TypeError: instances come from `object.__new__`."""
+        raise TypeError(f"{type(self).__qualname__}: no constructor defined!")

@@ -8,6 +8,15 @@ from tsviz.scheduler import events as core
 from tsviz.scheduler.binding.checks import Bound, Field, boolean, int32, int32_array, reject, string, uint32
 
 
+def _tokens(value: object) -> tuple[int, ...]:
+    """A sequence of int32 as a tuple. One plain token, the usual result, skips the conversion."""
+    if type(value) is list and len(value) == 1:
+        token = value[0]
+        if type(token) is int and -0x80000000 <= token <= 0x7FFFFFFF:
+            return (token,)
+    return tuple(int32_array(value))
+
+
 class _Event(Protocol):
     def _to_core(self) -> core.Event: ...
 
@@ -17,13 +26,20 @@ class ExtendResult(Bound):
 
     __slots__ = ("_request_id", "_spec_candidate_ids", "_tokens")
 
-    request_id = Field(string)
-
     def __init__(self) -> None:
         """Empty id, no tokens."""
         self._request_id = ""
         self._tokens: tuple[int, ...] = ()
         self._spec_candidate_ids: tuple[int, ...] = ()
+
+    @property
+    def request_id(self) -> str:
+        """The request. A plain property: one of these is made for every row of every round."""
+        return self._request_id
+
+    @request_id.setter
+    def request_id(self, value: object) -> None:
+        self._request_id = value if type(value) is str else string(value)
 
     @property
     def tokens(self) -> list[int]:
@@ -32,7 +48,7 @@ class ExtendResult(Bound):
 
     @tokens.setter
     def tokens(self, value: object) -> None:
-        self._tokens = tuple(int32_array(value))
+        self._tokens = _tokens(value)
 
     @property
     def spec_candidate_ids(self) -> list[int]:
@@ -41,7 +57,7 @@ class ExtendResult(Bound):
 
     @spec_candidate_ids.setter
     def spec_candidate_ids(self, value: object) -> None:
-        self._spec_candidate_ids = tuple(int32_array(value))
+        self._spec_candidate_ids = _tokens(value)
 
     def _to_core(self) -> core.Event:
         """The event as an immutable value."""
@@ -136,7 +152,7 @@ class LoadBackDoneEvent(Bound):
 
     def _to_core(self) -> core.Event:
         """The event as an immutable value."""
-        return core.LoadBackDone(self._op_id, self._success)
+        return core.LoadBackDone(self.op_id, self.success)
 
 
 class _PdEvent(Bound):
@@ -196,7 +212,7 @@ class RemotePrefillDoneEvent(_PdEvent):
 
     def _to_core(self) -> core.Event:
         """The event as an immutable value."""
-        return core.RemotePrefillDone(self._request_id, self._bootstrap_token)
+        return core.RemotePrefillDone(self._request_id, self.bootstrap_token)
 
 
 _KINDS = frozenset(

@@ -25,6 +25,7 @@ from tsviz.scheduler.binding.plan import ExecutionPlan, execution_plan
 from tsviz.scheduler.cache import kv_events
 from tsviz.scheduler.cache.hashing import Digest, extend_chain
 from tsviz.scheduler.cache.storage import StorageKey
+from tsviz.scheduler.decisions import Observer
 from tsviz.scheduler.rules import RULES_0_1_24, RuleSet
 from tsviz.scheduler.states import (
     BOOTSTRAPPING,
@@ -138,11 +139,17 @@ class Scheduler(Bound):
 
     __slots__ = ("_advance", "_next", "core")
 
-    def __init__(self, config: SchedulerConfig, *, rules: RuleSet = RULES_0_1_24) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        *,
+        rules: RuleSet = RULES_0_1_24,
+        observer: Observer | None = None,
+    ) -> None:
         """Validate and copy the config. Raises ValueError."""
         if not isinstance(config, SchedulerConfig):
             reject("SchedulerConfig", config)
-        self.core = core.Scheduler(config._to_core(), rules=rules)
+        self.core = core.Scheduler(config._to_core(), rules=rules, observer=observer)
         self._advance: Callable[..., None] = self.core.advance
         self._next = self.core.next_plan
 
@@ -169,10 +176,14 @@ class Scheduler(Bound):
         """Net changes of complete prefix pages since the last drain."""
         out: list[BlockStored | BlockRemoved] = []
         for event in self.core.drain_kv_events():
-            kind = BlockStored if isinstance(event, kv_events.BlockStored) else BlockRemoved
-            wrapped: BlockStored | BlockRemoved = object.__new__(kind)
-            wrapped._event = event  # type: ignore[assignment]
-            out.append(wrapped)
+            if isinstance(event, kv_events.BlockStored):
+                stored: BlockStored = object.__new__(BlockStored)
+                stored._event = event
+                out.append(stored)
+            else:
+                removed: BlockRemoved = object.__new__(BlockRemoved)
+                removed._event = event
+                out.append(removed)
         return out
 
     def bootstrapping_size(self) -> int:
@@ -267,7 +278,9 @@ class Scheduler(Bound):
         self, group_ids: Sequence[int], content_hashes: Sequence[str], page_offsets: Sequence[int]
     ) -> None:
         """Keys known to exist in storage. Raises ValueError on unequal lengths."""
-        self.core.register_storage_keys(_storage_keys("register_storage_keys", group_ids, content_hashes, page_offsets))
+        self.core.register_storage_keys(
+            _storage_keys("register_storage_keys", group_ids, content_hashes, page_offsets)
+        )
 
     def unregister_storage_keys(
         self, group_ids: Sequence[int], content_hashes: Sequence[str], page_offsets: Sequence[int]

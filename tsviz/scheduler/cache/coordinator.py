@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tsviz.scheduler.cache.eviction import Shortage, plan_eviction
-from tsviz.scheduler.cache.geometry import STATE, Group, groups_of
+from tsviz.scheduler.cache.geometry import FULL, STATE, Group, groups_of
 from tsviz.scheduler.cache.hashing import Digest
 from tsviz.scheduler.cache.host import take_host
 from tsviz.scheduler.cache.index import DeviceTier, HostTier
@@ -36,11 +36,12 @@ from tsviz.scheduler.cache.tables import (
 )
 from tsviz.scheduler.cache.transfers import LoadPair, Transfers
 from tsviz.scheduler.config import INT32_MAX, Config, Role
+from tsviz.scheduler.decisions import Attempt, Log, Reclaim
 from tsviz.scheduler.errors import InvariantError
 
 
 @dataclass(slots=True)
-class Admitted:
+class Granted:
     """What a successful admission gave."""
 
     device_tokens: int
@@ -50,6 +51,7 @@ class Admitted:
     pairs: list[LoadPair]
     fresh_pages: list[list[int]]
     """Per group the pages that must be zeroed, in acquisition order."""
+    evicted_pages: int
 
     @property
     def hit_tokens(self) -> int:
@@ -79,6 +81,7 @@ class Cache:
             self.kv = KvEvents(self.page_tokens, complete_at)
             self.device.on_change = self.kv.changed
         self.clock = 0
+        self.log: Log | None = None
         self.transfers = Transfers(self.groups, self.device, self.host, self.shadow, self.kv, self._tick)
         streaming = self.host is not None and config.role is not Role.D
         self.publisher = Publisher(self.device, self.page_tokens, self.transfers.pending, streaming)
@@ -86,11 +89,27 @@ class Cache:
         self._order = match_order(self.groups)
         self._decode_order = match_order(self.groups, ignore_state=True)
         self._no_masks: tuple[Mask, ...] = (NO_MASK,) * len(self.groups)
-        self.empty_probe = Probe((), Match(0, 0, self._no_masks), Match(0, 0, self._no_masks), ((),) * len(self.groups))
+        self.empty_probe = Probe(
+            (), Match(0, 0, self._no_masks), Match(0, 0, self._no_masks), ((),) * len(self.groups)
+        )
+
+    def listen(self, log: Log) -> None:
+        """Tell the log what the cache decides."""
+        self.log = log
+        self.device.log = log
+        self.publisher.log = log
+        self.transfers.log = log
+        if self.host is not None:
+            self.host.log = log
 
     def _tick(self) -> int:
         self.clock += 1
         return self.clock
+
+    def first_matched(self, decode_probe: bool) -> int | None:
+        """The full-history group that a probe matches first, whose miss alone ends the match; None without one."""
+        order = self._decode_order if decode_probe else self._order
+        return order[0].index if order and order[0].kind == FULL else None
 
     def replay_tokens(self, hit_tokens: int) -> int:
         """Prompt tokens fed again after a local hit of this length."""
@@ -109,7 +128,9 @@ class Cache:
         host = self.empty_probe.host
         if self.host is not None:
             shadow = self.shadow.keys if self.shadow is not None else None
-            host = converge(Lookup(self.host, chain, shadow), groups, self._order, size, device.common_tokens, pages)
+            host = converge(
+                Lookup(self.host, chain, shadow), groups, self._order, size, device.common_tokens, pages
+            )
         return Probe(chain, device, host, hit_pages(self.device, groups, device, chain))
 
     def probe_decode(self, chain: Sequence[Digest], pages: int) -> Probe:
@@ -134,7 +155,9 @@ class Cache:
         progress: Progress | None,
         computed_tokens: int | None,
         epoch: int | None,
-    ) -> Admitted | Shortage:
+        request_id: str,
+        kind: str,
+    ) -> Granted | Shortage:
         """Grant the demands or refuse without any effect.
 
         `computed_tokens` None marks a first admission: nothing is reclaimed and a new epoch is issued.
@@ -147,12 +170,17 @@ class Cache:
             blocks_needed(group, table, demand) + mask.ones
             for group, table, demand, mask in zip(groups, tables, demands, probe.host.masks, strict=True)
         ]
+        log = self.log
+        if log is not None:
+            log.at(Attempt(request_id, kind, tuple(needs), hit))
         own: list[tuple[int, int]] = []
         if computed_tokens is not None:
             for group, table in zip(groups, tables, strict=True):
                 if group.window_tokens:
                     own += [(group.index, p) for p in reclaimable(device, group, table, computed_tokens)]
-        hits = [(g.index, page) for g, pages in zip(groups, probe.device_pages, strict=True) for page in pages]
+        hits = [
+            (g.index, page) for g, pages in zip(groups, probe.device_pages, strict=True) for page in pages
+        ]
         victims = plan_eviction(device, needs, hits, own)
         if isinstance(victims, Shortage):
             return victims
@@ -174,9 +202,11 @@ class Cache:
         if computed_tokens is not None:
             for group, table in zip(groups, tables, strict=True):
                 if progress is not None:
-                    self.publisher.publish(group, table, chain, progress, epoch)
+                    self.publisher.publish(group, table, chain, progress, epoch, request_id)
                 if group.window_tokens:
-                    reclaim(device, group, table, computed_tokens)
+                    dropped = reclaim(device, group, table, computed_tokens)
+                    if dropped and log is not None:
+                        log.tell(Reclaim(request_id, group.index, dropped))
         for key in deferred:
             group_index, page = key[-2], key[-1]
             if device.is_unpinned(group_index, page):
@@ -189,7 +219,7 @@ class Cache:
             self._extend(group, table, host.masks[group.index], sources[group.index], pairs)
             fresh.append(grow(device, group, table, demand))
         host_tokens = host.common_tokens if self.host is not None else 0
-        return Admitted(probe.device.common_tokens, host_tokens, promotion, epoch, pairs, fresh)
+        return Granted(probe.device.common_tokens, host_tokens, promotion, epoch, pairs, fresh, len(victims))
 
     def _replay_shape(self, demands: Sequence[Demand], hit: int) -> list[Demand]:
         """Replayable groups begin at the replay window of a local hit."""
@@ -235,7 +265,9 @@ class Cache:
             out.append([(s, probe.chain[s // group.per_page], s % group.per_page) for s in slots])
         return out
 
-    def _acquire_host(self, probe: Probe, epoch: int) -> tuple[list[list[tuple[int, Digest, int, bool]]], Match]:
+    def _acquire_host(
+        self, probe: Probe, epoch: int
+    ) -> tuple[list[list[tuple[int, Digest, int, bool]]], Match]:
         """Own a host page for every host hit; with storage, shorten until the prefetches find room."""
         none: list[list[tuple[int, Digest, int, bool]]] = [[] for _ in self.groups]
         tier = self.host

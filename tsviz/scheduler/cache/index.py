@@ -13,11 +13,13 @@ from typing import Final, NamedTuple
 from tsviz.scheduler.cache.geometry import FULL, Group
 from tsviz.scheduler.cache.hashing import Digest
 from tsviz.scheduler.cache.pool import Pool
+from tsviz.scheduler.decisions import Eviction, Log
 from tsviz.scheduler.errors import InvariantError
 
 CHUNK: Final = 0
 ENDPOINT: Final = 1
 PROMOTED: Final = 2
+KIND_NAMES: Final = ("chunk", "endpoint", "promoted")
 
 Key = tuple[int, ...]
 """An eviction key: what decides first, with group and page last."""
@@ -39,7 +41,19 @@ class Entry(NamedTuple):
 class Tier(Pool):
     """A pool whose pages can be cached under (digest, offset) keys."""
 
-    __slots__ = ("entries", "evictable", "groups", "heaps", "on_change", "pushed", "registered", "where")
+    name = ""
+
+    __slots__ = (
+        "entries",
+        "evictable",
+        "groups",
+        "heaps",
+        "log",
+        "on_change",
+        "pushed",
+        "registered",
+        "where",
+    )
 
     def __init__(self, groups: Sequence[Group], parents: int) -> None:
         """An empty tier of `parents` LCM blocks."""
@@ -52,6 +66,7 @@ class Tier(Pool):
         self.evictable = 0
         self.registered = 0
         self.on_change: Callable[[Digest, int], None] | None = None
+        self.log: Log | None = None
 
     def _grow(self, group: int, pages: int) -> None:
         self.refs[group].extend([0] * pages)
@@ -146,6 +161,9 @@ class Tier(Pool):
         self.vacate(group, page)
         if self.on_change is not None:
             self.on_change(entry.digest, -1)
+        if self.log is not None:
+            kind = KIND_NAMES[entry.kind]
+            self.log.tell(Eviction(self.name, group, page, kind, entry.epoch, entry.acquired))
 
     def evict_all(self) -> None:
         """Evict every entry: groups ascending, in order of registration."""
@@ -203,6 +221,7 @@ class DeviceTier(Tier):
     """The device tier: one order over all groups."""
 
     __slots__ = ()
+    name = "device"
 
     def _heap_of(self, group: int) -> list[Key]:  # noqa: ARG002
         return self.heaps[0]
@@ -223,6 +242,7 @@ class HostTier(Tier):
     """The host tier: one order a group."""
 
     __slots__ = ()
+    name = "host"
 
     def _heap_of(self, group: int) -> list[Key]:
         return self.heaps[group]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tsviz.scheduler.cache.geometry import FULL, SLIDING, Group
+from tsviz.scheduler.cache.geometry import FULL, SLIDING, STATE, Group
 from tsviz.scheduler.cache.hashing import Digest
-from tsviz.scheduler.cache.index import CHUNK, DeviceTier
+from tsviz.scheduler.cache.index import CHUNK, KIND_NAMES, DeviceTier
 from tsviz.scheduler.cache.storage import StorageKey
 from tsviz.scheduler.cache.tables import Table
+from tsviz.scheduler.decisions import Log, Publication
 
 
 class Progress(NamedTuple):
@@ -29,41 +30,52 @@ class Progress(NamedTuple):
 class Publisher:
     """Registers slots of tables under the chain of their request."""
 
-    __slots__ = ("device", "page_tokens", "pending", "streaming")
+    __slots__ = ("device", "log", "page_tokens", "pending", "streaming")
 
-    def __init__(self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool) -> None:
+    def __init__(
+        self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool
+    ) -> None:
         """`pending` is the list that stores drain; nothing is queued unless `streaming`."""
         self.device = device
         self.page_tokens = page_tokens
         self.pending = pending
         self.streaming = streaming
+        self.log: Log | None = None
 
-    def publish(self, group: Group, table: Table, chain: Sequence[Digest], progress: Progress, epoch: int) -> int:
-        """Publish one group's share of the completed pages; returns how many entries are new."""
-        if group.replayable:
-            return 0
-        r, end = group.per_page, progress.end_page * group.per_page
-        if group.kind == FULL:
-            return self._register(
-                group,
-                table,
-                chain,
-                range(progress.first_page * r, end),
-                progress.kind,
-                epoch,
-                progress.stream,
+    def publish(
+        self,
+        group: Group,
+        table: Table,
+        chain: Sequence[Digest],
+        progress: Progress,
+        epoch: int,
+        request_id: str,
+    ) -> None:
+        """Publish one group's share of the completed pages. Raises RuntimeError beyond the table."""
+        slots = self._slots(group, progress)
+        if not slots:
+            return
+        kind = progress.state_kind if group.kind == STATE else progress.kind
+        new = self._register(group, table, chain, slots, kind, epoch, progress.stream)
+        if self.log is not None:
+            told = Publication(
+                request_id, group.index, progress.first_page, progress.end_page, KIND_NAMES[kind], new
             )
+            self.log.tell(told)
+
+    def _slots(self, group: Group, progress: Progress) -> Sequence[int]:
+        """Slots that the group publishes, by its kind."""
+        r, end = group.per_page, progress.end_page * group.per_page
+        if group.replayable:
+            return ()
+        if group.kind == FULL:
+            return range(progress.first_page * r, end)
         if group.kind == SLIDING:
-            window = range(end - min(group.lookback, end), end)
-            return self._register(group, table, chain, window, progress.kind, epoch, progress.stream)
+            return range(end - min(group.lookback, end), end)
         if progress.state_kind == CHUNK:
-            return 0
-        slots = [
-            page * r - 1
-            for page in (boundary // self.page_tokens for boundary in progress.state_boundaries_tokens)
-            if progress.first_page < page <= progress.end_page
-        ]
-        return self._register(group, table, chain, slots, progress.state_kind, epoch, progress.stream)
+            return ()
+        pages = (boundary // self.page_tokens for boundary in progress.state_boundaries_tokens)
+        return [page * r - 1 for page in pages if progress.first_page < page <= progress.end_page]
 
     def publish_loaded_page(
         self, groups: Sequence[Group], tables: Sequence[Table], chain: Sequence[Digest], page: int, epoch: int

@@ -16,6 +16,8 @@ from tsviz.scheduler.cache.host import take_host
 from tsviz.scheduler.cache.index import CHUNK, DeviceTier, HostTier
 from tsviz.scheduler.cache.kv_events import KvEvents
 from tsviz.scheduler.cache.storage import Shadow, StorageKey
+from tsviz.scheduler.decisions import Log
+from tsviz.scheduler.decisions import Transfer as Told
 
 
 class LoadPair(NamedTuple):
@@ -65,6 +67,7 @@ class Transfers:
         "host",
         "kv",
         "loads",
+        "log",
         "next_op",
         "pending",
         "shadow",
@@ -94,6 +97,7 @@ class Transfers:
         self.loads: dict[int, LoadOp] = {}
         self.storing: set[StorageKey] = set()
         self.next_op = 0
+        self.log: Log | None = None
 
     @property
     def pinned_store_in_flight(self) -> bool:
@@ -154,7 +158,17 @@ class Transfers:
             return None
         op = StoreOp(self._take_op(), tuple(transfers), source_pinned)
         self.stores[op.op_id] = op
+        if self.log is not None:
+            self._tell(op, "started")
         return op
+
+    def _tell(self, op: StoreOp | LoadOp, event: str) -> None:
+        assert self.log is not None
+        if isinstance(op, LoadOp):
+            self.log.tell(Told(op.op_id, "load", event, len(op.pairs)))
+        else:
+            kind = "store_pinned" if op.source_pinned else "store_stream_ordered"
+            self.log.tell(Told(op.op_id, kind, event, len(op.transfers)))
 
     def _take_op(self) -> int:
         op_id = self.next_op
@@ -166,6 +180,8 @@ class Transfers:
         op = self.stores.pop(op_id, None)
         if op is None:
             return
+        if self.log is not None:
+            self._tell(op, "done")
         owned = [self._publish_host(t.group, t.host_page, t.digest, t.offset) for t in op.transfers]
         assert self.host is not None
         for transfer, page in zip(op.transfers, owned, strict=True):
@@ -192,6 +208,8 @@ class Transfers:
         self.loads[op.op_id] = op
         if self.kv is not None:
             self.kv.keep(pair.digest for pair in op.pairs)
+        if self.log is not None:
+            self._tell(op, "started")
         return op
 
     def complete_load(self, op_id: int, success: bool) -> None:
@@ -200,6 +218,8 @@ class Transfers:
         if op is None:
             return
         assert self.host is not None
+        if self.log is not None:
+            self._tell(op, "done" if success else "failed")
         owned: list[tuple[int, int]] = []
         for pair in op.pairs:
             host_page, device_page = pair.host_page, pair.device_page
@@ -217,7 +237,9 @@ class Transfers:
 
     def _publish_device(self, pair: LoadPair) -> int:
         device = self.device
-        canonical, _ = device.register(pair.group, pair.device_page, pair.digest, pair.offset, self.tick(), CHUNK, -1)
+        canonical, _ = device.register(
+            pair.group, pair.device_page, pair.digest, pair.offset, self.tick(), CHUNK, -1
+        )
         if canonical != pair.device_page:
             device.acquire(pair.group, canonical)
             device.release(pair.group, pair.device_page)

@@ -5,18 +5,20 @@ This layer sees the round only to record pages to zero and load operations; it n
 
 from __future__ import annotations
 
-from tsviz.scheduler.cache.coordinator import Admitted, Cache
+from tsviz.scheduler.cache.coordinator import Cache, Granted
 from tsviz.scheduler.cache.eviction import Shortage
 from tsviz.scheduler.cache.geometry import FULL
 from tsviz.scheduler.cache.index import CHUNK, ENDPOINT, PROMOTED
 from tsviz.scheduler.cache.matching import Probe
 from tsviz.scheduler.cache.publication import Progress
 from tsviz.scheduler.cache.tables import DENSE, Demand, Table, free, reclaimable
-from tsviz.scheduler.config import Config, Role
+from tsviz.scheduler.config import INT32_MAX, Config, Role
+from tsviz.scheduler.decisions import Admitted, Chunk, Log, Refused, Reserve, TierMatch
 from tsviz.scheduler.plan import Row
-from tsviz.scheduler.planning.chunks import Chunk, ChunkCutter
-from tsviz.scheduler.planning.demands import NO_GROWTH, Reserve, landing_demands, prefill_demands
-from tsviz.scheduler.planning.outcomes import NoSlot, Outcome, Refused, ZeroChunk
+from tsviz.scheduler.planning.chunks import WHOLE, ChunkCutter
+from tsviz.scheduler.planning.demands import NO_GROWTH, landing_demands, prefill_demands
+from tsviz.scheduler.planning.memory import Remembered
+from tsviz.scheduler.planning.outcomes import NoSlot, Outcome
 from tsviz.scheduler.planning.roster import Roster
 from tsviz.scheduler.planning.round import Round
 from tsviz.scheduler.request import Request
@@ -34,7 +36,18 @@ from tsviz.scheduler.states import (
 class Admission:
     """The per-request admission layer of one scheduler."""
 
-    __slots__ = ("cache", "config", "cutter", "decode_tokens", "is_d", "is_p", "roster", "rules", "streams")
+    __slots__ = (
+        "cache",
+        "config",
+        "cutter",
+        "decode_tokens",
+        "is_d",
+        "is_p",
+        "log",
+        "roster",
+        "rules",
+        "streams",
+    )
 
     def __init__(self, config: Config, rules: RuleSet, cache: Cache, roster: Roster) -> None:
         """Bind the layer to the cache and the roster."""
@@ -47,6 +60,7 @@ class Admission:
         self.is_p = config.role is Role.P
         self.is_d = config.role is Role.D
         self.streams = cache.publisher.streaming
+        self.log: Log | None = None
 
     def prefill(self, request: Request, budget: int, build: Round) -> Outcome:
         """Schedule the next chunk of a request, its first one included."""
@@ -67,24 +81,37 @@ class Admission:
         remote = self.is_d and request.state == SUBMITTED
         whole = remote and not self.rules.cut_remote_landings
         probe = self._probe(request)
+        log = self.log
+        if log is not None:
+            self._tell_match(request, probe)
         cap = probe.host.common_tokens
         while True:
             probe = probe.shortened(cap - cap % page_tokens)
             hit = probe.hit_tokens
             promotion = 0 if whole else probe.promotion_tokens
             unscheduled = size - hit
-            chunk = self.cutter.cut(hit, cache.replay_tokens(hit), unscheduled, budget, promotion)
+            chunk = self.cutter.cut(
+                request.request_id, hit, cache.replay_tokens(hit), unscheduled, budget, promotion
+            )
+            if log is not None:
+                log.tell(chunk)
             if not chunk.tokens:
-                return ZeroChunk(request.request_id, chunk)
+                return chunk
             reserve = self._first_reserve(request, chunk, remote)
+            if log is not None:
+                log.tell(reserve)
             if remote:
                 demands = landing_demands(cache.groups, reserve, hit, size, chunk.tokens)
             else:
                 demands = prefill_demands(cache.groups, reserve, hit, chunk.tokens, page_tokens)
             tables = cache.new_tables()
-            outcome = cache.admit(tables, probe, demands, chain, None, None, None)
+            kind = "remote_landing" if remote else "first_chunk"
+            outcome = cache.admit(tables, probe, demands, chain, None, None, None, request.request_id, kind)
             if isinstance(outcome, Shortage):
-                return Refused(request.request_id, outcome)
+                refused = self._refuse(request, outcome)
+                request.memo = self._remember(request, probe, chunk, refused)
+                return refused
+            self._tell_admitted(request, outcome)
             if outcome.hit_tokens >= hit:
                 break
             cache.transfers.drop_pairs(outcome.pairs)
@@ -107,6 +134,7 @@ class Admission:
         rest = chunk.unscheduled_tokens - chunk.tokens
         head = 0 if self.is_p else request.headroom_tokens(self.rules.safe_step_tokens)
         return Reserve(
+            request_id=request.request_id,
             decode_tokens=0 if rest else self.decode_tokens,
             rest_of_prompt_tokens=rest,
             headroom_tokens=head,
@@ -118,7 +146,7 @@ class Admission:
         request: Request,
         build: Round,
         tables: list[Table],
-        admitted: Admitted,
+        admitted: Granted,
         chunk: Chunk,
         hit: int,
         remote: bool,
@@ -132,6 +160,7 @@ class Admission:
                 cache.publisher.publish_loaded_page(cache.groups, tables, request.chain, page, admitted.epoch)
         if admitted.pairs:
             build.loads.append(cache.transfers.start_load(admitted.pairs))
+        request.refusal = request.memo = None
         request.tables = tables
         request.slot = roster.slots.popleft()
         request.in_flight = 0
@@ -179,12 +208,20 @@ class Admission:
     def later_chunk(self, request: Request, budget: int, build: Round) -> Outcome:
         """Admit the next chunk of a resident prefill together with its progress."""
         cache, first = self.cache, request.window_end
-        chunk = self.cutter.cut(first, 0, request.prefill_size - first, budget, request.promotion_tokens)
+        chunk = self.cutter.cut(
+            request.request_id, first, 0, request.prefill_size - first, budget, request.promotion_tokens
+        )
+        log = self.log
+        if log is not None:
+            log.tell(chunk)
         if not chunk.tokens:
-            return ZeroChunk(request.request_id, chunk)
+            return chunk
         completes = chunk.tokens == chunk.unscheduled_tokens
         decode = self.decode_tokens if completes else 0
-        reserve = Reserve(decode, 0, 0, self.decode_tokens if completes and not self.is_p else NO_GROWTH)
+        growth = self.decode_tokens if completes and not self.is_p else NO_GROWTH
+        reserve = Reserve(request.request_id, decode, 0, 0, growth)
+        if log is not None:
+            log.tell(reserve)
         demands = prefill_demands(cache.groups, reserve, first, chunk.tokens, cache.page_tokens)
         progress, promotion = self.progress(request, first, self.streams)
         outcome = cache.admit(
@@ -195,9 +232,12 @@ class Admission:
             progress,
             first,
             request.access_epoch,
+            request.request_id,
+            "later_chunk",
         )
         if isinstance(outcome, Shortage):
-            return Refused(request.request_id, outcome)
+            return self._refuse(request, outcome)
+        self._tell_admitted(request, outcome)
         build.zero(outcome.fresh_pages)
         self._commit(request, progress, promotion)
         request.replay_tokens = 0
@@ -225,9 +265,12 @@ class Admission:
                 progress,
                 computed,
                 request.access_epoch,
+                request.request_id,
+                "decode",
             )
             if isinstance(outcome, Shortage):
-                return Refused(request.request_id, outcome)
+                return self._refuse(request, outcome)
+            self._tell_admitted(request, outcome)
             build.zero(outcome.fresh_pages)
             self._commit(request, progress, promotion)
             request.refresh_views()
@@ -305,6 +348,74 @@ class Admission:
                 state_kind = ENDPOINT
         boundaries = tuple(request.state_boundaries)
         return Progress(known, filled, kind, state_kind, boundaries, stream), promotion
+
+    def _refuse(self, request: Request, shortage: Shortage) -> Refused:
+        """The refusal as a value; the same object while the need does not change."""
+        last = request.refusal
+        if last is None or last.need_pages != shortage.need_pages:
+            last = Refused(
+                request.request_id,
+                shortage.need_pages,
+                shortage.free.blocks,
+                shortage.free.local_pages,
+                shortage.reachable.blocks,
+                shortage.reachable.local_pages,
+            )
+            request.refusal = last
+        if self.log is not None:
+            self.log.tell(last)
+        return last
+
+    def _remember(self, request: Request, probe: Probe, chunk: Chunk, refused: Refused) -> Remembered | None:
+        """What must stay true for the refusal of a first chunk to repeat; None when that is not cheap to see."""
+        cache = self.cache
+        if cache.kv is not None or cache.shadow is not None or probe.hit_tokens or probe.promotion_tokens:
+            return None
+        blocks = sum(need for need, k in zip(refused.need_pages, cache.device.packing, strict=True) if k == 1)
+        low, high = (chunk.tokens, INT32_MAX) if chunk.bound_by == WHOLE else (chunk.budget_tokens,) * 2
+        if not probe.chain:
+            return Remembered(low, high, blocks, b"", {}, {})
+        first = cache.first_matched(self.is_d and request.state != RETRACTED)
+        if first is None:
+            return None
+        host = cache.host.where[first][0] if cache.host is not None else {}
+        return Remembered(low, high, blocks, request.chain[0], cache.device.where[first][0], host)
+
+    def _tell_admitted(self, request: Request, granted: Granted) -> None:
+        if self.log is None:
+            return
+        told = Admitted(
+            request.request_id,
+            granted.epoch,
+            granted.device_tokens,
+            granted.host_tokens,
+            granted.promotion_tokens,
+            tuple(len(pages) for pages in granted.fresh_pages),
+            len(granted.pairs),
+            granted.evicted_pages,
+        )
+        self.log.tell(told)
+
+    def _tell_match(self, request: Request, probe: Probe) -> None:
+        assert self.log is not None
+        pages = max(request.prefill_size - max(self.config.prefix_replay_tokens, 1), 0) // request.page_tokens
+        for tier, match in (("device", probe.device), ("host", probe.host)):
+            if tier == "host" and self.cache.host is None:
+                continue
+            floor = 0 if tier == "device" else probe.device.common_tokens
+            for group, mask in zip(self.cache.groups, match.masks, strict=True):
+                told = TierMatch(
+                    request.request_id,
+                    tier,
+                    group.index,
+                    pages,
+                    match.common_tokens,
+                    match.closed_tokens,
+                    floor // group.granularity_tokens,
+                    mask.length - mask.ones,
+                    mask.ones,
+                )
+                self.log.tell(told)
 
     def _commit(self, request: Request, progress: Progress | None, promotion: int) -> None:
         if progress is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tsviz.scheduler.config import Config
+from tsviz.scheduler.decisions import Chunk
 
 BUDGET: Final = "budget"
 REPLAY: Final = "replay"
@@ -13,19 +13,6 @@ WHOLE: Final = "whole_prompt"
 ALIGNMENT: Final = "alignment"
 PROMOTION: Final = "promotion"
 FINAL_WINDOW: Final = "final_window"
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A cut chunk and the rule that bound it."""
-
-    tokens: int
-    bound_by: str
-    """The last rule that shortened the chunk: replay, whole_prompt, budget, alignment, promotion, final_window."""
-    budget_tokens: int
-    replay_tokens: int
-    unscheduled_tokens: int
-    promotion_tokens: int
 
 
 class ChunkCutter:
@@ -45,11 +32,14 @@ class ChunkCutter:
         page, window = self.page_tokens, self.window_tokens
         return max(page if self.aligns else 0, window + max(window, page) if window else 0)
 
-    def cut(self, first: int, replay: int, unscheduled: int, budget: int, promotion: int) -> Chunk:
+    def cut(
+        self, request_id: str, first: int, replay: int, unscheduled: int, budget: int, promotion: int
+    ) -> Chunk:
         """The chunk from `first` on, with `replay` tokens fed again out of the budget; 0 tokens is "not now"."""
         left = budget - replay
         if left <= 0:
-            return Chunk(0, REPLAY if replay else BUDGET, budget, replay, unscheduled, promotion)
+            rule = REPLAY if replay else BUDGET
+            return Chunk(request_id, 0, rule, budget, replay, unscheduled, promotion)
         plain = min(left, unscheduled)
         tokens, rule = plain, WHOLE if plain == unscheduled else BUDGET
         if self.aligns or promotion > 0:
@@ -63,7 +53,7 @@ class ChunkCutter:
             if kept != tokens:
                 rule = FINAL_WINDOW
             tokens = kept
-        return Chunk(tokens, rule, budget, replay, unscheduled, promotion)
+        return Chunk(request_id, tokens, rule, budget, replay, unscheduled, promotion)
 
     def _align(self, first: int, unscheduled: int, budget: int, promotion: int) -> tuple[int, str]:
         page = self.page_tokens

@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Final
 
 from tsviz.scheduler.cache.geometry import FULL, SLIDING, Group
 from tsviz.scheduler.cache.tables import DENSE, SPARSE, Demand
+from tsviz.scheduler.decisions import Reserve
 
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """What an admission holds beyond its chunk, as terms in tokens."""
-
-    decode_tokens: int
-    """The decode slot of a completing chunk."""
-    rest_of_prompt_tokens: int
-    """Prompt left after the chunk, prepaid by full history when there is headroom."""
-    headroom_tokens: int
-    """Admission headroom, full history only."""
-    growth_tokens: int
-    """At least one state block beyond the endpoint; 0 when the chunk does not finish shaping the state."""
-
-    @property
-    def full_tokens(self) -> int:
-        """Reserve of a full-history group."""
-        prepaid = self.rest_of_prompt_tokens + self.headroom_tokens if self.headroom_tokens else 0
-        return max(self.decode_tokens, prepaid)
-
-    def state_tokens(self, granularity_tokens: int) -> int:
-        """Reserve of a state group."""
-        return max(granularity_tokens, self.growth_tokens) if self.growth_tokens >= 0 else 0
-
-
-NO_GROWTH = -1
+NO_GROWTH: Final = -1
 """`growth_tokens` of an admission that does not finish shaping the state."""
 
 

@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 
+from tsviz.scheduler.decisions import Log, StateChange
 from tsviz.scheduler.request import Request
 from tsviz.scheduler.states import (
     BOOTSTRAPPING,
@@ -16,6 +17,7 @@ from tsviz.scheduler.states import (
     PREFILLING,
     REMOTE_PREFILLING,
     RETRACTED,
+    STATE_NAMES,
     SUBMITTED,
 )
 
@@ -32,6 +34,7 @@ class Roster:
         "counts",
         "decoding",
         "finished",
+        "log",
         "prefilling",
         "recoverable",
         "slots",
@@ -53,16 +56,21 @@ class Roster:
         self.finished: list[Request] = []
         self.slots = deque(range(1, slots + 1))
         self.submitted = 0
+        self.log: Log | None = None
 
     def add(self, request: Request) -> None:
         """A new request in its initial state."""
         self.by_id[request.request_id] = request
         self.submitted += 1
         self._enter(request)
+        if self.log is not None:
+            self.log.tell(StateChange(request.request_id, "", STATE_NAMES[request.state]))
 
     def move(self, request: Request, state: int) -> None:
         """Change a request's state."""
         self._leave(request)
+        if self.log is not None:
+            self.log.tell(StateChange(request.request_id, STATE_NAMES[request.state], STATE_NAMES[state]))
         request.state = state
         self._enter(request)
 
@@ -71,6 +79,8 @@ class Roster:
         self.counts[PREFILL_DONE] -= 1
         self.counts[DECODING] += 1
         request.state = DECODING
+        if self.log is not None:
+            self.log.tell(StateChange(request.request_id, "PrefillDone", "Decoding"))
 
     def reap(self) -> None:
         """Forget the requests that finished."""
@@ -86,7 +96,12 @@ class Roster:
     def prefill_like(self) -> int:
         """Requests on their way through prefill, local or remote."""
         counts = self.counts
-        return counts[PREFILLING] + counts[REMOTE_PREFILLING] + counts[PREFILL_AWAITING_RESULT] + counts[PREFILL_DONE]
+        return (
+            counts[PREFILLING]
+            + counts[REMOTE_PREFILLING]
+            + counts[PREFILL_AWAITING_RESULT]
+            + counts[PREFILL_DONE]
+        )
 
     def _list_of(self, request: Request) -> list[Request] | None:
         state = request.state

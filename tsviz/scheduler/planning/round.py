@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tsviz.scheduler.cache.transfers import LoadOp, StoreOp
 from tsviz.scheduler.config import Config, Role
+from tsviz.scheduler.decisions import BATCH_FULL, BUDGET_SPENT
 from tsviz.scheduler.plan import Batch, Plan, Row
+from tsviz.scheduler.planning.verdicts import Verdicts, Why
 from tsviz.scheduler.request import Request
 
 
@@ -24,6 +26,7 @@ class Round:
         "remote_decodes",
         "remote_prefills",
         "stores",
+        "verdicts",
         "zero_pages",
     )
 
@@ -42,6 +45,7 @@ class Round:
         self.loads: list[LoadOp] = []
         self.zero_pages: list[list[int]] | None = None
         self.blocker: Request | None = None
+        self.verdicts = Verdicts()
 
     @property
     def full(self) -> bool:
@@ -67,10 +71,9 @@ class Round:
         request.scheduled_round = self.number
         rows.append(row)
 
-    def block(self, request: Request) -> None:
-        """Remember the first request that was refused for capacity."""
-        if self.blocker is None:
-            self.blocker = request
+    def why_full(self) -> Why:
+        """Which limit filled the batch."""
+        return Why(BUDGET_SPENT if self.budget <= 0 else BATCH_FULL)
 
     def zero(self, fresh: list[list[int]]) -> None:
         """Record the fresh pages of a successful admission."""
