@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tsviz.scheduler import events as ev
 from tsviz.scheduler.cache.coordinator import Cache
@@ -26,6 +26,7 @@ from tsviz.scheduler.planning.roster import Roster
 from tsviz.scheduler.planning.round import Round
 from tsviz.scheduler.request import Request
 from tsviz.scheduler.rules import RULES_0_1_24, RuleSet
+from tsviz.scheduler.snapshot import Snapshot, capture, rebuild
 from tsviz.scheduler.states import (
     BOOTSTRAPPING,
     DECODING,
@@ -55,9 +56,21 @@ class Scheduler:
     """The twin. A pure function of its config and the ordered calls made to it."""
 
     def __init__(
-        self, config: Config, *, rules: RuleSet = RULES_0_1_24, observer: Observer | None = None
+        self,
+        config: Config,
+        *,
+        rules: RuleSet = RULES_0_1_24,
+        observer: Observer | None = None,
+        snapshot_at_stops: bool = False,
     ) -> None:
-        """Validate the config and build empty pools; tell `observer` every decision. Raises ValueError."""
+        """Validate the config and build empty pools. Raises ValueError.
+
+        Args:
+            config: copied, since it is immutable.
+            rules: which version to equal.
+            observer: is told every decision; nothing is built without one.
+            snapshot_at_stops: keep the start of each round, so that `snapshot` works inside the observer.
+        """
         validate(config)
         self.config = config
         self.rules = rules
@@ -68,9 +81,12 @@ class Scheduler:
         self.grammar = Grammar(config, self.admission, self.roster, self.retraction)
         self.rounds = 0
         self.log: Log | None = None
+        self._keep_start = snapshot_at_stops and observer is not None
+        self._round_start: Snapshot | None = None
+        self._build: Round | None = None
         if observer is not None:
             self._listen(Log(observer))
-        self._finish_stores: list[StoreOp] = []
+        self.finish_stores: list[StoreOp] = []
         self._group_ids = tuple(group.group_id for group in config.cache_groups)
         self._bound = CapacityModel(config).max_single_request_tokens(config.num_device_pages - 1)
         self._handlers: dict[type, Callable[..., None]] = {
@@ -196,7 +212,7 @@ class Scheduler:
         cache.transfers.queue_latest_state(chain[: min(pages, request.prefill_size // page_tokens)])
         op = cache.transfers.start_stores(source_pinned=True)
         if op is not None:
-            self._finish_stores.append(op)
+            self.finish_stores.append(op)
 
     def _on_abort(self, event: ev.Abort | ev.Failed) -> None:
         request = self._live(event.request_id)
@@ -255,24 +271,71 @@ class Scheduler:
     # The round
 
     def next_plan(self) -> Plan:
-        """Build the next round."""
+        """Build the next round. Raises RuntimeError like the reference; earlier effects stay."""
+        if self._keep_start:
+            self._round_start = capture(self)
         self.rounds += 1
-        stores, self._finish_stores = self._finish_stores, []
+        stores, self.finish_stores = self.finish_stores, []
         if self.roster.finished:
             self.roster.reap()
         build = Round(self.config, self.rounds, stores)
-        log = self.log
-        if log is not None:
-            log.begin(self.rounds)
+        if self.log is None:
+            self._run_phases(build)
+        else:
+            self._run_observed(build, self.log)
+        return self._finish(build)
+
+    def _run_phases(self, build: Round) -> None:
         self.grammar.build(build)
         if self.admission.streams:
             op = self.cache.transfers.start_stores(source_pinned=True)
             if op is not None:
                 build.stores.append(op)
-        if log is not None:
+
+    def _run_observed(self, build: Round, log: Log) -> None:
+        self._build = build
+        log.begin(self.rounds)
+        try:
+            self._run_phases(build)
             build.verdicts.conclude(self.roster, self.rounds, log)
             self._tell_pool(log)
+        finally:
+            self._build = None
+            log.muted = 0
+
+    def _finish(self, build: Round) -> Plan:
         return build.finish(self._group_ids, self.cache.shadow is not None)
+
+    # State as data
+
+    def snapshot(self) -> Snapshot:
+        """The whole state. Inside the observer: the start of the round, the stop, the plan so far.
+
+        Raises RuntimeError inside the observer unless `snapshot_at_stops` was asked for.
+        """
+        build, log = self._build, self.log
+        if build is None or log is None:
+            return capture(self)
+        if self._round_start is None:
+            raise RuntimeError("snapshot inside a round needs snapshot_at_stops=True")
+        return replace(self._round_start, stop=log.stop, told=log.told, plan=self._finish(build))
+
+    @classmethod
+    def restore(
+        cls, snapshot: Snapshot, *, observer: Observer | None = None, snapshot_at_stops: bool = False
+    ) -> Scheduler:
+        """A scheduler that continues from a snapshot.
+
+        One taken inside a round builds that round with its next plan, and tells what comes after the stop.
+        """
+        scheduler = cls(
+            snapshot.config, rules=snapshot.rules, observer=observer, snapshot_at_stops=snapshot_at_stops
+        )
+        rebuild(scheduler, snapshot)
+        if scheduler.log is not None:
+            scheduler.log.round_number = snapshot.rounds
+            scheduler.log.muted = snapshot.told
+        return scheduler
 
     def _tell_pool(self, log: Log) -> None:
         device = self.cache.device

@@ -107,7 +107,7 @@ class Cache:
         return self.clock
 
     def first_matched(self, decode_probe: bool) -> int | None:
-        """The full-history group that a probe matches first, whose miss alone ends the match; None without one."""
+        """The full-history group that a probe matches first: its miss ends the match. None without one."""
         order = self._decode_order if decode_probe else self._order
         return order[0].index if order and order[0].kind == FULL else None
 

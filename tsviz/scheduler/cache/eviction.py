@@ -78,7 +78,7 @@ def plan_eviction(
     protected: Iterable[tuple[int, int]],
     reclaim: Iterable[tuple[int, int]],
 ) -> list[Key] | Shortage:
-    """The pages to evict, in order, so that `needs` (pages per group) fit; a `Shortage` when nothing suffices.
+    """The pages to evict, in order, so that `needs` (pages per group) fit, or a `Shortage`.
 
     `protected` are the (group, page) hits of the request, `reclaim` the pages its own progress will give up.
     The keys returned are out of the tier's order: evict them, or `push_back`.
@@ -114,7 +114,7 @@ def plan_eviction(
     if cached is not None:
         passed.append(cached)
     if any(k > 1 for k in tier.packing):
-        victims = _thin(shadow, victims, passed, {block for block in extra})
+        victims = _thin(shadow, victims, passed, set(extra))
     for key in passed:
         tier.push_back(heap, key)
     return victims

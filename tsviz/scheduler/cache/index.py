@@ -1,7 +1,7 @@
 """One tier: a pool, its index of cached pages, and the order in which they would be evicted.
 
-Implements `cache-rules.md` 4.2 (entries) and the orders of 5 (device) and 8.4 (host). Heaps hold one key for each
-page that became unpinned; a key that no longer describes its page is dropped when it surfaces.
+Implements `cache-rules.md` 4.2 (entries) and the orders of 5 (device) and 8.4 (host). Heaps hold one key for
+each page that became unpinned; a key that no longer describes its page is dropped when it surfaces.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ class Tier(Pool):
     ) -> tuple[int, bool]:
         """Cache a page that the caller owns.
 
-        Returns the canonical page of the key and whether an entry was inserted. When the canonical page is another
-        one, the caller must take a reference to it and drop its own.
+        Returns the canonical page of the key and whether an entry was inserted. When the canonical page is
+        another one, the caller must take a reference to it and drop its own.
         """
         entries = self.entries[group]
         entry = entries[page]
@@ -178,6 +178,10 @@ class Tier(Pool):
 
     def _heap_of(self, group: int) -> list[Key]:
         raise NotImplementedError
+
+    def requeue(self, group: int, page: int) -> None:
+        """Put an unpinned page into the eviction order."""
+        self._push(group, page)
 
     def _push(self, group: int, page: int) -> None:
         key = self.eviction_key(group, page)

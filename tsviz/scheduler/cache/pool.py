@@ -1,7 +1,7 @@
 """A pool of LCM blocks: binding, placement, release (`cache-rules.md` 2).
 
 A parent is an LCM block, a child one page in it. `busy` counts the children of a parent that cannot be
-evicted now; it keeps the supply an eviction could reach (`reach_local`, `clean`) live, so that no admission scans.
+evicted now; it keeps the supply an eviction could reach (`reach_local`, `clean`) live: no admission scans.
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ class Admission:
         return True
 
     def _foresee(self, request: Request) -> None:
-        """How many tokens, and up to which computed count, decodes stay in place: the fast path of a round."""
+        """How many tokens, and up to which computed count, decodes stay in place."""
         request.slack_tokens = min([table.available for table in request.tables])
         quiet = (request.hashed_pages + 1) * self.cache.page_tokens
         for group, table in zip(self.cache.groups, request.tables, strict=True):
@@ -367,19 +367,19 @@ class Admission:
         return last
 
     def _remember(self, request: Request, probe: Probe, chunk: Chunk, refused: Refused) -> Remembered | None:
-        """What must stay true for the refusal of a first chunk to repeat; None when that is not cheap to see."""
+        """What must stay true for the refusal of a first chunk to repeat; None if it is not cheap to see."""
         cache = self.cache
         if cache.kv is not None or cache.shadow is not None or probe.hit_tokens or probe.promotion_tokens:
             return None
         blocks = sum(need for need, k in zip(refused.need_pages, cache.device.packing, strict=True) if k == 1)
         low, high = (chunk.tokens, INT32_MAX) if chunk.bound_by == WHOLE else (chunk.budget_tokens,) * 2
         if not probe.chain:
-            return Remembered(low, high, blocks, b"", {}, {})
+            return Remembered(low, high, blocks, b"", -1, {}, {})
         first = cache.first_matched(self.is_d and request.state != RETRACTED)
         if first is None:
             return None
         host = cache.host.where[first][0] if cache.host is not None else {}
-        return Remembered(low, high, blocks, request.chain[0], cache.device.where[first][0], host)
+        return Remembered(low, high, blocks, request.chain[0], first, cache.device.where[first][0], host)
 
     def _tell_admitted(self, request: Request, granted: Granted) -> None:
         if self.log is None:

@@ -35,7 +35,7 @@ class ChunkCutter:
     def cut(
         self, request_id: str, first: int, replay: int, unscheduled: int, budget: int, promotion: int
     ) -> Chunk:
-        """The chunk from `first` on, with `replay` tokens fed again out of the budget; 0 tokens is "not now"."""
+        """The chunk from `first` on, `replay` tokens being fed again. 0 tokens is "not now"."""
         left = budget - replay
         if left <= 0:
             rule = REPLAY if replay else BUDGET

@@ -66,6 +66,11 @@ class Roster:
         if self.log is not None:
             self.log.tell(StateChange(request.request_id, "", STATE_NAMES[request.state]))
 
+    def adopt(self, request: Request) -> None:
+        """A request of a snapshot, in the state it is in. Finished ones are listed by the caller."""
+        self.by_id[request.request_id] = request
+        self._enter(request)
+
     def move(self, request: Request, state: int) -> None:
         """Change a request's state."""
         self._leave(request)
@@ -87,6 +92,7 @@ class Roster:
         for request in self.finished:
             del self.by_id[request.request_id]
         self.finished.clear()
+        self.counts[FINISHED] = 0
 
     def live(self) -> Iterator[Request]:
         """All requests in submission order, finished ones included until they are reaped."""
