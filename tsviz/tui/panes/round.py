@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-
 from tsviz.replay.snapshot import Snapshot, Transfer
-from tsviz.tui.clean import clean, fit
+from tsviz.tui.clean import clean, shorten
 from tsviz.tui.glyphs import PINNED
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line
 from tsviz.tui.numbers import bar, counted, grouped, percent
@@ -67,15 +65,16 @@ def _transfer(transfer: Transfer) -> Line:
     glyph = {"write_back": "↓", "load_back": "↑"}.get(transfer.kind, "?")
     landed = transfer.acknowledged_round
     spans = [
-        Span(f"  {glyph} ", "transfer"),
-        Span(fit(transfer.kind.replace("_", " "), max(10, min(cell_len(transfer.kind), 16)))),
-        Span(f" op {transfer.op_id}", "dim"),
-        Span(f"  {counted(transfer.pages, 'page')}"),
+        Span(f"  {glyph}", "transfer"),
+        Span(f"{PINNED.glyph if transfer.source_pinned else ' '} ", PINNED.role),
+        Span(shorten(transfer.kind.replace("_", " "), 16)),
+        Span(f" {counted(transfer.pages, 'page')}"),
     ]
     if landed is None:
-        spans.append(Span("  out at the end", "warn"))
+        spans.append(Span(" → out at the end", "warn"))
     else:
-        spans.append(Span(f"  ack in {grouped(landed)}", "accent", ("round", landed)))
+        spans.append(Span(f" → round {grouped(landed)}", "accent", ("round", landed)))
+    spans.append(Span(f"  op {transfer.op_id}", "dim"))
     if transfer.source_pinned:
-        spans.append(Span(f"  {PINNED.glyph} pinned", PINNED.role))
+        spans.append(Span("  source pinned", PINNED.role))
     return Line(tuple(spans))

@@ -24,20 +24,20 @@ def tables(scene: Scene, width: int, height: int) -> Document:
     frame = scene.frame
     assert frame is not None
     if scene.selected is None:
-        return Lines(wrapped(" No request is selected: ↑ ↓ or a click selects one.", width, "dim"))
+        return Lines(wrapped("No request is selected: ↑ ↓ or a click selects one.", width, "dim", indent=1))
     request = next((r for r in (frame.request(scene.selected),) if r is not None), None)
     if request is None:
         request = next((r for r in frame.snapshot.requests if r.submission == scene.selected), None)
     if request is None:
         name = shorten(scene.selected_id or f"submission {scene.selected}", max(width - 3, 1))
         words = f"It is not in the system in round {grouped(frame.snapshot.round)}. [ and ] go to rounds where it is."
-        return Lines((line(Span(f" {name}", "title")), *wrapped(f" {words}", width, "dim")))
+        return Lines((line(Span(f" {name}", "title")), *wrapped(words, width, "dim", indent=1)))
     parts: list[Document] = [_card(request, width)]
     if frame.snapshot.selected != scene.selected:
         return Stack((*parts, Lines((line(""), line(Span(" ◌ loading its tables …", "dim"))))))
     if not frame.snapshot.tables:
         why = _WITHOUT_TABLE.get(request.state, "it holds no pages in this round")
-        return Stack((*parts, Lines((line(""), *wrapped(f" No block table: {why}.", width, "dim")))))
+        return Stack((*parts, Lines((line(""), *wrapped(f"No block table: {why}.", width, "dim", indent=1)))))
     parts += [changes(table, width) for table in frame.snapshot.tables]
     for table in frame.snapshot.tables:
         parts += grid(table, width)
