@@ -32,13 +32,13 @@ class Executed:
 class Reexecution:
     """Iterates the calls of a part, each made on a fresh scheduler of `module` when it is asked for."""
 
-    def __init__(self, part: Part, module: Any) -> None:
-        """Build the scheduler from the part's config.
+    def __init__(self, part: Part, module: Any, **options: Any) -> None:
+        """Build the scheduler from the part's config; `options` are the twin's own keywords (`observer`).
 
         Raises `Damaged` when the config cannot be built, `TraceError` when a table cannot be read.
         """
         try:
-            self.scheduler = module.Scheduler(build_config(module, part.config))
+            self.scheduler = module.Scheduler(build_config(module, part.config), **options)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             place = f"config ({type(error).__name__})"
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
@@ -46,6 +46,10 @@ class Reexecution:
         self._log = CallLog(part)
         self._content = part.token_mode == FULL
         self._book = PlanBook(max(0, part.config["max_batch_size"]), content=self._content)
+
+    def submission(self, request: str) -> int:
+        """Return the submission that a request id names now; -1 for an id that was never submitted."""
+        return self._book.submission(request)
 
     def __iter__(self) -> Iterator[Executed]:
         for call in self._log:

@@ -11,10 +11,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from . import layout
+from .catalogue import TABLES
 from .columns import TEXT, Table
 from .compact import footer_crc
 from .errors import Damaged
-from .tables import RECORDED
 from .validate import checked_batch, checked_schema
 
 _GROUP_ROWS_LIMIT = 1 << 21
@@ -39,7 +39,7 @@ class ColdTables:
                 raise Damaged(path, repr(name)[:80], "an object", type(entry).__name__)
             for key in ("rows", "bytes", "footer_crc"):
                 layout.field(path, entry, key, int)
-            if name in RECORDED:
+            if name in TABLES:
                 self._check_size(directory / f"{name}.parquet", entry["bytes"])
 
     @staticmethod

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from . import hot, layout
+from .catalogue import TABLES
 from .columns import INTS, TEXT, Table
-from .tables import RECORDED
 
 ROW_GROUP_ROWS = 1 << 20
 _LIST_GROUP_ROWS = 1 << 18
@@ -31,7 +31,7 @@ def compact_part(part: Path) -> None:
         shutil.rmtree(draft)
     draft.mkdir()
     tables: dict[str, Any] = {}
-    for table in RECORDED.values():
+    for table in TABLES.values():
         path = draft / f"{table.name}.parquet"
         rows = _write(path, table, source.batches(table))
         if rows:
