@@ -57,6 +57,11 @@ class Index:
         self._tables = ColdTables(directory / layout.COLD)
         self._loaded: dict[str, pa.Table] = {}
 
+    @property
+    def last_round(self) -> int:
+        """The last round whose decisions are known."""
+        return self._tables.last_round
+
     def table(self, name: str) -> pa.Table:
         """Return a decided table, validated. Raises `TraceError`, and KeyError for a name that is none."""
         if name not in self._loaded:
