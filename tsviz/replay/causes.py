@@ -1,4 +1,4 @@
-"""The named causes in words (debugger.md, section 3). One sentence a cause, with the names and numbers of the verdict."""
+"""The named causes in words, with the names and numbers of the verdict (debugger.md, section 3)."""
 
 from __future__ import annotations
 

@@ -68,6 +68,7 @@ def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] 
             if progress is not None and verified % 256 == 0:
                 progress(verified, recorded)
     _flush(segments, builders, last, -1)
+    segments.finish()
     segments.close()
     compact_part(directory)
     return Derivation(verified, recorded, divergence)

@@ -171,7 +171,9 @@ class PartView:
         last, landed = life.op_rows.last(there, number), life.landed(there, number)
         lines = []
         causes = [None] * len(there) if self._decided is None else self._decided.causes(there, number)
-        for submission, row, generated, cause in zip(there.tolist(), last.tolist(), landed.tolist(), causes, strict=True):
+        for submission, row, generated, cause in zip(
+            there.tolist(), last.tolist(), landed.tolist(), causes, strict=True
+        ):
             absent = self._absent.get(submission, ())
             state = self._state(submission, row, number)
             holding = state not in ("waiting", "bootstrapping", "retracted", "finished", "aborted")
