@@ -6,7 +6,7 @@ each page that became unpinned; a key that no longer describes its page is dropp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
@@ -38,6 +38,9 @@ class Entry(NamedTuple):
     """Registration number in its tier."""
 
 
+_new_entry = tuple.__new__
+
+
 class Tier(Pool):
     """A pool whose pages can be cached under (digest, offset) keys."""
 
@@ -62,7 +65,8 @@ class Tier(Pool):
         self.where: list[list[dict[Digest, int]]] = [[{} for _ in range(g.per_page)] for g in groups]
         self.entries: list[list[Entry | None]] = [[None] for _ in groups]
         self.pushed: list[list[Key | None]] = [[None] for _ in groups]
-        self.heaps: list[list[Key]] = [[] for _ in groups]
+        self.heaps: list[list[Key]] = self._make_heaps(len(groups))
+        """By group; a tier with one order over all groups has the same list everywhere."""
         self.evictable = 0
         self.registered = 0
         self.on_change: Callable[[Digest, int], None] | None = None
@@ -106,6 +110,38 @@ class Tier(Pool):
         elif count < 0:
             raise InvariantError(f"release of an unoccupied child: group {group} page {page}")
 
+    def release_singles(self, group: int, pages: Iterable[int]) -> None:
+        """A table of a group of packing 1 gives up its pages, holes (0) skipped.
+
+        The same as `unhold` and `release` page by page, where the page is its own LCM block; written out
+        because whole tables go this way.
+        """
+        refs, entries, tabled = self.refs[group], self.entries[group], self.tabled
+        self.version += 1
+        for page in pages:
+            if not page:
+                continue
+            tabled[page] -= 1
+            if not tabled[page]:
+                self.active -= 1
+            count = refs[page] - 1
+            refs[page] = count
+            if count > 1:
+                continue
+            cached = entries[page] is not None
+            if count == 1:
+                if cached:
+                    self.busy[page] = 0
+                    self.clean += 1
+                    self.evictable += 1
+                    self._push(group, page)
+            elif cached or count < 0:
+                raise InvariantError(f"release of an unowned child: group {group} page {page}")
+            else:
+                self.busy[page] = self.occupied[page] = 0
+                self.owner[page] = -1
+                self.returned.append(page)
+
     def register(
         self, group: int, page: int, digest: Digest, offset: int, epoch: int, kind: int, slot: int
     ) -> tuple[int, bool]:
@@ -136,6 +172,42 @@ class Tier(Pool):
         if self.on_change is not None:
             self.on_change(digest, 1)
         return page, True
+
+    def insert_run(
+        self,
+        group: int,
+        pages: Sequence[int],
+        slots: Iterable[int],
+        chain: Sequence[Digest],
+        epoch: int,
+        kind: int,
+    ) -> tuple[list[int], list[int]]:
+        """Cache the pages of these table slots, holes (0) skipped, where nothing stands in the way.
+
+        Returns the slots inserted, and those whose page or key is cached already: they need `register`.
+        """
+        refs, entries, where = self.refs[group], self.entries[group], self.where[group]
+        r, watch = len(where), self.on_change
+        order = self.registered
+        inserted, left = [], []
+        for slot in slots:
+            page = pages[slot]
+            if not page:
+                continue
+            digest, offset = (chain[slot], 0) if r == 1 else (chain[slot // r], slot % r)
+            if entries[page] is not None or digest in where[offset]:
+                left.append(slot)
+                continue
+            order += 1
+            where[offset][digest] = page
+            entries[page] = _new_entry(Entry, (digest, offset, epoch, kind, slot, False, order))
+            refs[page] += 1
+            inserted.append(slot)
+            if watch is not None:
+                watch(digest, 1)
+        self.registered = order
+        self.version += 1
+        return inserted, left
 
     def hit(self, group: int, page: int, epoch: int) -> None:
         """Take a reference to a cached page as a hit."""
@@ -176,7 +248,7 @@ class Tier(Pool):
         """The order in which an unpinned page would be evicted: lowest first."""
         raise NotImplementedError
 
-    def _heap_of(self, group: int) -> list[Key]:
+    def _make_heaps(self, groups: int) -> list[list[Key]]:
         raise NotImplementedError
 
     def requeue(self, group: int, page: int) -> None:
@@ -188,7 +260,7 @@ class Tier(Pool):
         if self.pushed[group][page] == key:
             return
         self.pushed[group][page] = key
-        heap = self._heap_of(group)
+        heap = self.heaps[group]
         heappush(heap, key)
         if len(heap) > 64 + 2 * self.evictable:
             heap[:] = [k for k in heap if self._is_current(k)]
@@ -227,8 +299,9 @@ class DeviceTier(Tier):
     __slots__ = ()
     name = "device"
 
-    def _heap_of(self, group: int) -> list[Key]:  # noqa: ARG002
-        return self.heaps[0]
+    def _make_heaps(self, groups: int) -> list[list[Key]]:
+        heap: list[Key] = []
+        return [heap] * groups
 
     def eviction_key(self, group: int, page: int) -> Key:
         """(epoch, tier, position, group, page) of `cache-rules.md` 5 step 2."""
@@ -248,8 +321,8 @@ class HostTier(Tier):
     __slots__ = ()
     name = "host"
 
-    def _heap_of(self, group: int) -> list[Key]:
-        return self.heaps[group]
+    def _make_heaps(self, groups: int) -> list[list[Key]]:
+        return [[] for _ in range(groups)]
 
     def eviction_key(self, group: int, page: int) -> Key:
         """(acquired, epoch, group, page) of `cache-rules.md` 8.4."""

@@ -78,6 +78,42 @@ class Pool:
         mask = self.holes[parent]
         return self._occupy(group, parent, (mask & -mask).bit_length() - 1)
 
+    def take_singles(self, group: int, count: int) -> list[int]:
+        """Place `count` children of a group of packing 1 for a table: whole LCM blocks, held by the table.
+
+        The same as `take` and `hold` page by page; no counter but `active` moves, since a block that is full
+        at once has no empty child and is busy. Written out because prefill takes hundreds of pages a round.
+        """
+        self.version += 1
+        first = self.fresh
+        new = min(count, self.parents - first + 1)
+        pages = list(range(first, first + new))
+        if new:
+            self.fresh = first + new
+            self.owner += [group] * new
+            self.occupied += [1] * new
+            self.holes += [0] * new
+            self.busy += [1] * new
+            self.tabled += [1] * new
+            short = first + new - len(self.refs[group])
+            if short > 0:
+                self._grow(group, short)
+        refs = self.refs[group]
+        for _ in range(count - new):
+            parent = self.returned.popleft()
+            self.owner[parent] = group
+            self.occupied[parent] = 1
+            self.holes[parent] = 0
+            self.busy[parent] = 1
+            self.tabled[parent] = 1
+            if parent >= len(refs):
+                self._grow(group, parent + 1 - len(refs))
+            pages.append(parent)
+        for page in pages:
+            refs[page] = 1
+        self.active += count
+        return pages
+
     def take_balanced(self, group: int, loads: list[int]) -> int:
         """Place one child in the least loaded shard that has room, and count it in `loads`."""
         self.version += 1
