@@ -36,8 +36,8 @@ class Round:
     ) -> None:
         """An empty round.
 
-        `stores` are the operations that finishes started since the last plan; `zero_keys` names for each group the
-        first group of the same id.
+        `stores` are the operations that finishes started since the last plan; `zero_keys` names, for each
+        group, the first group of the same id.
         """
         self.zero_keys = zero_keys
         self.number = number
