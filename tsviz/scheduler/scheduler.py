@@ -309,6 +309,11 @@ class Scheduler:
 
     # State as data
 
+    @property
+    def building(self) -> bool:
+        """Whether an observed round is being built: its observer is being called."""
+        return self._build is not None
+
     def snapshot(self) -> Snapshot:
         """The whole state. Inside the observer: the start of the round, the stop, the plan so far.
 
