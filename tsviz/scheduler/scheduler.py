@@ -88,6 +88,7 @@ class Scheduler:
             self._listen(Log(observer))
         self.finish_stores: list[StoreOp] = []
         self._group_ids = tuple(group.group_id for group in config.cache_groups)
+        self._zero_keys = tuple(self._group_ids.index(group_id) for group_id in self._group_ids)
         self._bound = CapacityModel(config).max_single_request_tokens(config.num_device_pages - 1)
         self._handlers: dict[type, Callable[..., None]] = {
             ev.ExtendResult: self._on_result,
@@ -278,7 +279,7 @@ class Scheduler:
         stores, self.finish_stores = self.finish_stores, []
         if self.roster.finished:
             self.roster.reap()
-        build = Round(self.config, self.rounds, stores)
+        build = Round(self.config, self.rounds, stores, self._zero_keys)
         if self.log is None:
             self._run_phases(build)
         else:
@@ -307,6 +308,11 @@ class Scheduler:
         return build.finish(self._group_ids, self.cache.shadow is not None)
 
     # State as data
+
+    @property
+    def building(self) -> bool:
+        """Whether an observed round is being built: its observer is being called."""
+        return self._build is not None
 
     def snapshot(self) -> Snapshot:
         """The whole state. Inside the observer: the start of the round, the stop, the plan so far.

@@ -5,7 +5,8 @@ This layer sees the round only to record pages to zero and load operations; it n
 
 from __future__ import annotations
 
-from tsviz.scheduler.cache.coordinator import Cache, Granted
+from tsviz.scheduler.cache.admit import Granted
+from tsviz.scheduler.cache.coordinator import Cache
 from tsviz.scheduler.cache.eviction import Shortage
 from tsviz.scheduler.cache.geometry import FULL
 from tsviz.scheduler.cache.index import CHUNK, ENDPOINT, PROMOTED
@@ -106,11 +107,12 @@ class Admission:
                 demands = prefill_demands(cache.groups, reserve, hit, chunk.tokens, page_tokens)
             tables = cache.new_tables()
             kind = "remote_landing" if remote else "first_chunk"
-            outcome = cache.admit(tables, probe, demands, chain, None, None, None, request.request_id, kind)
+            outcome = cache.admitter.first(tables, probe, demands, cache.clock + 1, request.request_id, kind)
             if isinstance(outcome, Shortage):
                 refused = self._refuse(request, outcome)
                 request.memo = self._remember(request, probe, chunk, refused)
                 return refused
+            cache.clock = outcome.epoch
             self._tell_admitted(request, outcome)
             if outcome.hit_tokens >= hit:
                 break
@@ -224,9 +226,8 @@ class Admission:
             log.tell(reserve)
         demands = prefill_demands(cache.groups, reserve, first, chunk.tokens, cache.page_tokens)
         progress, promotion = self.progress(request, first, self.streams)
-        outcome = cache.admit(
+        outcome = cache.admitter.more(
             request.tables,
-            cache.empty_probe,
             demands,
             request.chain,
             progress,
@@ -257,9 +258,8 @@ class Admission:
                 table.available -= tokens
         else:
             demands = [Demand(DENSE, tokens, 0, 0)] * len(cache.groups)
-            outcome = cache.admit(
+            outcome = cache.admitter.more(
                 request.tables,
-                cache.empty_probe,
                 demands,
                 request.chain,
                 progress,

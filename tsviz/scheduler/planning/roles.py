@@ -159,18 +159,36 @@ class Grammar:
     def _new_prompts(self, build: Round) -> None:
         """First chunks in submission order; a refused newcomer does not hold the line."""
         self._phase("new_prompts", build)
+        if build.full:
+            build.verdicts.newcomers = build.why_full()
+            return
+        number, log = build.number, self.log
+        slots, device = self.roster.slots, self.admission.cache.device
+        available = device.available
         for request in tuple(self.roster.waiting):
-            if request.scheduled_round == build.number:
+            if request.scheduled_round == number:
                 continue
-            if build.full:
-                build.verdicts.newcomers = build.why_full()
-                return
+            memo = request.memo
+            if memo is not None and slots and log is None and build.blocker is not None:
+                # Nearly every waiting request of an overloaded engine: its refusal repeats.
+                low, high, blocks, digest, _, cached, on_host = memo
+                if (
+                    available < blocks
+                    and low <= build.budget <= high
+                    and digest not in cached
+                    and digest not in on_host
+                ):
+                    continue
             self._candidate(request)
             outcome = self._newcomer(request, build.budget, build)
+            available = device.available
             if isinstance(outcome, Row):
                 build.push_prefill(request, outcome)
                 if request.state == PREFILLING:
                     self._hold(request, build)
+                    return
+                if build.full:
+                    build.verdicts.newcomers = build.why_full()
                     return
                 continue
             self._note(request, outcome, build)
@@ -193,7 +211,7 @@ class Grammar:
         """Decode rows in submission order while the budget leaves the holdback.
 
         The branch on `slack_tokens` is `Admission.decode` for a step that touches no page: written out here
-        because it is nearly every row of a steady engine.
+        because it is nearly every row of a steady engine. Such a row is a stop, of which nothing is told.
         """
         self._phase("decodes", build)
         number, cost, width, log = build.number, build.decode_cost, self.decode_tokens, self.log
@@ -206,8 +224,6 @@ class Grammar:
                 break
             if request.scheduled_round == number:
                 continue
-            if log is not None:
-                log.at(d.Candidate(request.request_id))
             tokens = request.next_reserve_tokens
             if 0 <= tokens <= request.slack_tokens and len(request.tokens) <= request.quiet_until:
                 request.slack_tokens -= tokens
@@ -215,7 +231,10 @@ class Grammar:
                 request.next_reserve_tokens = width
                 row = request.decode_row
                 assert row is not None
+                if log is not None:
+                    log.stop += 1
             else:
+                self._candidate(request)
                 outcome = self.admission.decode(request, build)
                 if isinstance(outcome, d.Refused):
                     self._note(request, outcome, build)
