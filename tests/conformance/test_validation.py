@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.calls import build_config, build_group
-from tests.conformance.notation import full, replay, sliding, state
+from tests.conformance.notation import Drive, full, replay, sliding, state
 
 _BASE: dict[str, Any] = {
     "prefix_granularity": 4,
@@ -132,6 +132,16 @@ def test_duplicate_group_ids_are_accepted(module: ModuleType) -> None:
     # Four tokens and one decode step: two pages of four in the first group, three of two in the second.
     assert plan.forward[0].block_tables == {"full": [[1, 2]]}
     assert plan.pages_to_zero == {"full": [1, 2, 3, 4, 5]}
+
+
+def test_zero_lists_of_duplicate_groups_join_admission_by_admission(module: ModuleType) -> None:
+    """Joined zero lists are in acquisition order: both groups of one request, then both of the next."""
+    groups = [full(4, packing=8), full(2, packing=8)]
+    drive = Drive(module, groups, page=4, pages=33)
+    drive.submit("a", 4)
+    drive.submit("b", 4)
+    # Two pages of four tokens and three of two for each; parents 1 and 2 hold children 1..8 and 9..16.
+    assert drive.plan().zero == {"full": [1, 2, 9, 10, 11, 3, 4, 12, 13, 14]}
 
 
 def test_too_many_children(module: ModuleType) -> None:
