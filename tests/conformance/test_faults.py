@@ -6,12 +6,12 @@ from types import ModuleType
 
 import pytest
 
-from tests.conformance.notation import Drive, full, sliding, state
+from tests.conformance.notation import Drive, Group, full, sliding, state
 
 
-def _landing_past_a_promotion_boundary(module: ModuleType) -> Drive:
+def _landing_past_a_promotion_boundary(module: ModuleType, *more: Group) -> Drive:
     """Role D, full and sliding: the sliding group misses where the full one hits eight tokens."""
-    drive = Drive(module, [full(4), sliding(4, 4)], page=4, pages=65, role="D")
+    drive = Drive(module, [full(4), sliding(4, 4), *more], page=4, pages=65, role="D")
     drive.submit("seed", [*range(1, 13), 100])
     drive.event("BootstrappedEvent", "seed")
     drive.plan()
@@ -37,6 +37,25 @@ def test_13_2_the_twin_lands_the_whole_prompt(twin: ModuleType) -> None:
     shown = _landing_past_a_promotion_boundary(twin).plan()
     assert shown.remote_prefill == "a:P[0+16/16]@2"
     assert len(shown.table("a")) == 5
+
+
+@pytest.mark.oracle
+def test_cache_2_3_the_reference_cannot_land_a_window_of_one(real: ModuleType) -> None:
+    """With a window of one beside it the cut landing has no first slot: every plan raises until an abort."""
+    drive = _landing_past_a_promotion_boundary(real, sliding(1, 4, "one"))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="materialized suffix starts beyond the requested extent"):
+            drive.plan()
+    drive.abort("a")
+    assert drive.plan().remote_prefill == ""
+
+
+def test_cache_2_3_the_twin_lands_a_window_of_one(twin: ModuleType) -> None:
+    """The whole landing has a growth slot for the group of window one, and nothing is refused."""
+    shown = _landing_past_a_promotion_boundary(twin, sliding(1, 4, "one")).plan()
+    assert shown.remote_prefill == "a:P[0+16/16]@2"
+    row = shown.table("a", "one")
+    assert (row[:4], len(row)) == ([0, 0, 0, 0], 5)
 
 
 def test_13_1_a_retracted_landing_returns_as_a_local_chunk(module: ModuleType) -> None:
