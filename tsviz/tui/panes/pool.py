@@ -8,6 +8,7 @@ from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.scene import Scene
 
 _WIDEST_BAR = 60
+_WORDS_FROM_CELLS = 100
 
 
 def pool(scene: Scene, width: int, height: int) -> Document:
@@ -18,12 +19,13 @@ def pool(scene: Scene, width: int, height: int) -> Document:
     pages = frame.snapshot.pool
     share = percent(pages.occupied_pages, pages.usable_pages)
     role = "bad" if pages.usable_pages and pages.empty_pages == 0 else "text"
+    zeroed = f"  {grouped(pages.zeroed_pages)} zeroed" + (" this round" if width >= _WORDS_FROM_CELLS else "")
     numbers = [
         Span(f" {grouped(pages.occupied_pages):>{len(grouped(pages.usable_pages))}} occupied", "strong"),
         Span(f" + {grouped(pages.empty_pages)} empty", role),
         Span(f" = {counted(pages.usable_pages, 'page')}", "dim"),
         Span(f"  {share:>7}", "text"),
-        Span(f"  {grouped(pages.zeroed_pages)} zeroed this round", "zeroed" if pages.zeroed_pages else "dim"),
+        Span(zeroed, "zeroed" if pages.zeroed_pages else "dim"),
     ]
     cells = min(max(width - Line(tuple(numbers)).cells - 8, 8), _WIDEST_BAR)
     full, empty = bar(pages.occupied_pages, pages.usable_pages, cells)
