@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from tsviz import __version__
 from tsviz.trace import entries as e
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.recorder import Recorder
@@ -48,7 +49,7 @@ def engine_of(module: Any) -> dict[str, str]:
     """Return name and version of a scheduler module, for a trace's metadata."""
     if module.__name__ == PACKAGE:
         return {"name": DISTRIBUTION, "version": importlib.metadata.version(DISTRIBUTION)}
-    return {"name": "tsviz-twin", "version": importlib.metadata.version("tsviz")}
+    return {"name": "tsviz-twin", "version": __version__}
 
 
 def _references(thing: Any) -> int:
