@@ -92,7 +92,9 @@ def test_a_killed_bundle_reads_as_a_prefix_wherever_its_commits_are_cut(real: Mo
         part = open_bundle(bundle).parts[0]
         calls = part.table("calls").to_pylist()
         assert calls == whole[: len(calls)]
-        assert (part.torn is not None) == (cut != len(data) and data[:cut][-1:] not in (b"", b"\n") and data[cut : cut + 1] != b"\n")
+        assert (part.torn is not None) == (
+            cut != len(data) and data[:cut][-1:] not in (b"", b"\n") and data[cut : cut + 1] != b"\n"
+        )
         seen.add(len(calls))
     assert len(seen) == lines + 1
     assert verify(open_bundle(bundle).parts[0], real).complete
