@@ -62,6 +62,13 @@ class Paired:
         return f"[{low:.3f}..{high:.3f}] of {len(ratios)} pairs, calibration {self.calibration_ms:.2f} ms"
 
 
+def joined(parts: Sequence[Paired]) -> Paired:
+    """Return the pairs of several runs as those of one."""
+    base = [value for part in parts for value in part.base]
+    other = [value for part in parts for value in part.other]
+    return Paired(base, other, statistics.median(part.calibration_ms for part in parts))
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Collect garbage once, then keep the collector off."""

@@ -29,15 +29,22 @@ def _forget(recorder: Recorder) -> None:
     recorder.take(recorder.waiting_entries())
 
 
-def writing(path: Path, tokens: str, now_ns: Callable[[], int] = time.monotonic_ns) -> tuple[Any, BundleWriter]:
-    """Return a recorded module and the writer, running, of the bundle that it is recorded into."""
+def writing(
+    path: Path,
+    tokens: str,
+    now_ns: Callable[[], int] = time.monotonic_ns,
+    opened: Callable[[Recorder], None] = lambda recorder: None,
+) -> tuple[Any, BundleWriter]:
+    """Return a recorded module and the writer, running, of the bundle; `opened` hears of each scheduler's recorder."""
     module = real()
     writer = BundleWriter(path, meta={"tool": "bench"}, tokens=tokens)
 
     def open_recorder(config: Any) -> Recorder:
-        return writer.recorder(
+        recorder = writer.recorder(
             node="F", rank=0, config=describe_config(config), engine=engine_of(module),
             event_reader=event_reader(module), now_ns=now_ns, clock="virtual", rule_set=RULE_SET,
         )  # fmt: skip
+        opened(recorder)
+        return recorder
 
     return recording_module(module, open_recorder), writer
