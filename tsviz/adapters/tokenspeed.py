@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -66,23 +66,35 @@ class RecordingExecutionEvent:
     holds is taken apart at once, because it may be changed and added again.
     """
 
-    __slots__ = ("_add", "_reader", "events", "inner")
+    __slots__ = ("_add", "_bootstrap", "_reader", "bootstrapped", "events", "inner")
 
-    def __init__(self, inner: Any, reader: Mapping[type, Callable[[Any], e.Event]]) -> None:
+    def __init__(self, inner: Any, reader: Mapping[type, Callable[[Any], e.Event]], bootstrap: Any) -> None:
+        """`bootstrap`: class of the event that brings a bootstrap token."""
         self.inner = inner
         self.events: list[Any] = []
+        self.bootstrapped: list[str] = []
         self._add = inner.add_event
         self._reader = reader
+        self._bootstrap = bootstrap
 
     def add_event(self, event: Any) -> RecordingExecutionEvent:
         """Add an event, as the package's method does."""
         self._add(event)
         self.events.append(event if sys.getrefcount(event) <= _UNREACHABLE else self._reader[type(event)](event))
+        if isinstance(event, self._bootstrap):
+            self.bootstrapped.append(event.request_id)
         return self
+
+    def taken_apart(self, events: Sequence[Any]) -> list[e.Event]:
+        """Return `events` as plain data."""
+        return [v if type(v) is e.Event else self._reader[type(v)](v) for v in events]
 
 
 class RecordingScheduler:
-    """A `Scheduler` whose state-changing calls are recorded; every other attribute is the scheduler's own."""
+    """A `Scheduler` whose state-changing calls are recorded; every other attribute is the scheduler's own.
+
+    A TypeError is an argument that the scheduler never saw: such a call did not happen and is not recorded.
+    """
 
     def __init__(self, inner: Any, recorder: Recorder) -> None:
         self._inner = inner
@@ -124,30 +136,39 @@ class RecordingScheduler:
         now, start = recorder.now_ns(), _nanoseconds()
         try:
             result = self._inner.advance(event.inner)
+        except TypeError:
+            raise
         except Exception as error:
             duration = _nanoseconds() - start
-            reader = event._reader
-            taken = [v if type(v) is e.Event else reader[type(v)](v) for v in events]
-            held = {v.request: self._inner.request_token_size(v.request) for v in taken if v.request is not None}
+            taken = event.taken_apart(events)
+            held = self._held(v.request for v in taken if v.request is not None)
             recorder.append(e.AdvanceEntry(now, duration, taken, _failure(error), held))
             raise
-        recorder.append(e.AdvanceEntry(now, _nanoseconds() - start, events, None, None))
+        duration = _nanoseconds() - start
+        told = self._held(event.bootstrapped) if event.bootstrapped else None
+        recorder.append(e.AdvanceEntry(now, duration, events, None, told))
         return result
+
+    def _held(self, requests: Iterable[str]) -> dict[str, int]:
+        size = self._inner.request_token_size
+        return {request: size(request) for request in requests}
 
     def submit_requests(self, request_specs: Any) -> Any:
         """Submit requests."""
-        recorder, failure = self._recorder, None
-        now, start = recorder.now_ns(), _nanoseconds()
+        now, start = self._recorder.now_ns(), _nanoseconds()
         try:
-            return self._inner.submit_requests(request_specs)
-        except Exception as error:
-            failure = _failure(error)
+            result = self._inner.submit_requests(request_specs)
+        except TypeError:
             raise
-        finally:
-            duration = _nanoseconds() - start
-            if failure is None or failure.kind != "TypeError":
-                specs = [e.Spec(s.request_id, array("i", s.tokens), s.max_new_tokens) for s in request_specs]
-                recorder.append(e.SubmitEntry(now, duration, specs, recorder.take_arrivals(), failure))
+        except Exception as error:
+            self._submitted(now, _nanoseconds() - start, request_specs, _failure(error))
+            raise
+        self._submitted(now, _nanoseconds() - start, request_specs, None)
+        return result
+
+    def _submitted(self, now: int, duration: int, request_specs: Any, failure: e.Failure | None) -> None:
+        specs = [e.Spec(s.request_id, array("i", s.tokens), s.max_new_tokens) for s in request_specs]
+        self._recorder.append(e.SubmitEntry(now, duration, specs, self._recorder.take_arrivals(), failure))
 
     def register_storage_keys(self, group_ids: Any, content_hashes: Any, page_offsets: Any) -> Any:
         """Register storage keys."""
@@ -167,8 +188,9 @@ class RecordingScheduler:
             raise
         finally:
             if failure is None or failure.kind != "TypeError":
+                duration = _nanoseconds() - start
                 lists = [int(g) for g in groups], [str(h) for h in hashes], [int(o) for o in offsets]
-                self._recorder.append(e.KeysEntry(now, _nanoseconds() - start, kind, *lists, failure))
+                self._recorder.append(e.KeysEntry(now, duration, kind, *lists, failure))
 
     def clear_cache(self) -> Any:
         """Clear both tiers."""
@@ -209,13 +231,24 @@ def recording_module(module: Any, open_recorder: Callable[[Any], Recorder]) -> S
 
     `open_recorder(config)` is called for every scheduler that is built, right behind its construction.
     """
-    reader = event_reader(module)
+    reader, bootstrap = event_reader(module), module.PD.RemotePrefillDoneEvent
 
-    def scheduler(config: Any) -> RecordingScheduler:
-        inner = module.Scheduler(config)
-        return RecordingScheduler(inner, open_recorder(config))
+    class Scheduler(RecordingScheduler):
+        """The module's scheduler, recorded."""
+
+        def __init__(self, config: Any) -> None:
+            inner = module.Scheduler(config)
+            super().__init__(inner, open_recorder(config))
+
+    class ExecutionEvent(RecordingExecutionEvent):
+        """The module's execution event, as the recorded scheduler takes it."""
+
+        __slots__ = ()
+
+        def __init__(self) -> None:
+            super().__init__(module.ExecutionEvent(), reader, bootstrap)
 
     names = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
-    names["Scheduler"] = scheduler
-    names["ExecutionEvent"] = lambda: RecordingExecutionEvent(module.ExecutionEvent(), reader)
+    names["Scheduler"] = Scheduler
+    names["ExecutionEvent"] = ExecutionEvent
     return SimpleNamespace(**names)

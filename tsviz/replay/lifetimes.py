@@ -96,7 +96,9 @@ class Lifetimes:
         kinds = np.array(words(events, "kind"), dtype=object)
         submission, round_ = column(events, "submission").astype(np.int64), column(events, "round").astype(np.int64)
         landed = column(events, "token_count").astype(np.int64)
-        landed[kinds == "remote_prefill_done"] = 1
+        applied = events["applied"].to_numpy(zero_copy_only=False)
+        landed[~applied] = 0
+        kinds[~applied] = None
         self.event_rows = PerRequest(submission, round_)
         self._landed = np.concatenate([[0], np.cumsum(landed[self.event_rows.order])])
         self.end_round = np.full(self.count, NEVER, np.int64)

@@ -45,7 +45,7 @@ class Reexecution:
         self._module = module
         self._log = CallLog(part)
         self._content = part.token_mode == FULL
-        self._book = PlanBook(max(0, part.config["max_batch_size"]), content=self._content)
+        self._book = PlanBook(content=self._content)
 
     def __iter__(self) -> Iterator[Executed]:
         for call in self._log:
@@ -66,6 +66,8 @@ class Reexecution:
                     scheduler.submit_requests([self._spec(spec) for spec in call.specs])
                 case e.REGISTER_KEYS | e.UNREGISTER_KEYS:
                     groups, hashes, offsets = ([key[i] for key in call.keys] for i in range(3))
+                    # Lists of unequal lengths were refused; one that is too long stands for whichever it was.
+                    groups += [0] * min(1, call.items - len(call.keys))
                     getattr(scheduler, call.kind)(groups, hashes, offsets)
                 case e.CLEAR | e.CLEAR_L1:
                     result = getattr(scheduler, call.kind)()
@@ -92,8 +94,6 @@ class Reexecution:
             for offset, spec in enumerate(call.specs):
                 self._book.submit(spec.request, call.first_submission + offset)
         elif call.kind == e.ADVANCE:
-            for event, submission in zip(call.events, call.submissions, strict=True):
-                if event.kind == e.RETRACT and event.request is not None:
+            for event, applied in zip(call.events, call.applied, strict=True):
+                if event.kind == e.RETRACT and event.request is not None and applied:
                     self._book.retract(event.request)
-                if outcome != "ok" and event.request is not None:
-                    self._log.resynchronise(submission, self.scheduler.request_token_size(event.request))

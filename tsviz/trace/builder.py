@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,16 @@ _CODES = {pa.int32(): "i", pa.int64(): "q", pa.uint64(): "Q"}
 
 
 class Vocabulary:
-    """Distinct strings in order of first sight; their positions are dictionary codes. It only grows."""
+    """Distinct strings in order of first sight; their positions are dictionary codes. It only grows.
+
+    What cannot be UTF-8 (a lone surrogate) is stored as its escape.
+    """
 
     __slots__ = ("_arrow", "codes")
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
-        self._arrow: pa.Array | None = None
+        self._arrow: pa.Array = pa.array((), pa.string())
 
     def code(self, text: str) -> int:
         """Return the code of `text`, adding it when it is new."""
@@ -35,9 +39,14 @@ class Vocabulary:
 
     def arrow(self) -> pa.Array:
         """All strings as an Arrow array; a longer one has the shorter as its prefix, as dictionary deltas need."""
-        if self._arrow is None or len(self._arrow) != len(self.codes):
-            self._arrow = pa.array(self.codes, pa.string())
+        if (known := len(self._arrow)) != len(self.codes):
+            new = [_utf8(text) for text in islice(self.codes, known, None)]
+            self._arrow = pa.concat_arrays([self._arrow, pa.array(new, pa.string())])
         return self._arrow
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _validity(missing: Sequence[int], length: int) -> pa.Buffer | None:
@@ -65,9 +74,11 @@ class _Numbers:
     def extend(self, values: Iterable[int]) -> None:
         self.values.extend(values)
 
-    def extend_optional(self, values: Iterable[int | None]) -> None:
-        for value in values:
-            self.add(value)
+    def extend_optional(self, values: Sequence[int | None]) -> None:
+        base = len(self.values)
+        missing = [base + index for index, value in enumerate(values) if value is None]
+        self.missing += missing
+        self.values.extend([value or 0 for value in values] if missing else values)  # type: ignore[arg-type]
 
     def extend_numpy(self, values: np.ndarray[Any, Any]) -> None:
         self.values.frombytes(np.ascontiguousarray(values, dtype=self.values.typecode).tobytes())
@@ -96,6 +107,14 @@ class _Words(_Numbers):
     def add_text(self, text: str | None) -> None:
         self.add(None if text is None else self.vocabulary.code(text))
 
+    def extend_text(self, texts: Sequence[str | None]) -> None:
+        codes = self.vocabulary.codes
+        try:
+            self.values.extend([codes[text] for text in texts])  # type: ignore[index]
+        except KeyError:  # a new string, or None
+            for text in texts:
+                self.add_text(text)
+
     def repeat_text(self, text: str, count: int) -> None:
         self.repeat(self.vocabulary.code(text), count)
 
@@ -120,8 +139,8 @@ class _Objects:
         self.values.extend((value,) * count)
 
     def take(self) -> pa.Array:
-        values = [v if v is None else v.encode("utf-8", "replace").decode() for v in self.values] \
-            if pa.types.is_string(self._type) else self.values  # fmt: skip
+        strings = pa.types.is_string(self._type)
+        values = [v if v is None else _utf8(v) for v in self.values] if strings else self.values
         built = pa.array(values, self._type)
         self.values = []
         return built
@@ -141,6 +160,11 @@ class _Lists:
         else:
             self.values.extend(values)
         self.ends.append(len(self.values))
+
+    def extend(self, lists: Sequence[Sequence[int]]) -> None:
+        for values in lists:
+            self.values.extend(values)
+            self.ends.append(len(self.values))
 
     def extend_runs(self, offsets: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
         base = len(self.values)

@@ -63,6 +63,10 @@ class Causes:
         """Return when the plan of that round was asked for."""
         return self._start.get(round_)
 
+    def retracted(self, submission: int) -> None:
+        """Forget the rows of a request that the runtime retracted: what they computed is lost."""
+        self._rows.pop(submission, None)
+
     def ended(self, submission: int) -> None:
         """Forget a request that ended; its late results have no cause."""
         self._rows.pop(submission, None)

@@ -1,7 +1,8 @@
 """Closing a part: its hot streams become sorted Parquet row groups near a million rows.
 
-Rows are appended in order of rounds, so row groups are sorted as they come. Pages carry checksums, which the reader
-verifies; the manifest, written last, makes the cold files count and lets the hot ones go.
+Rows are appended in order of rounds, so row groups are sorted as they come. The manifest, written last, makes the cold
+files count and lets the hot ones go. It holds a CRC of every file, since the checksums of Parquet pages leave out their
+headers, and one of its footer for a reader that does not want the whole file.
 """
 
 from __future__ import annotations
@@ -24,31 +25,55 @@ _LIST_GROUP_ROWS = 1 << 18
 
 
 def compact_part(part: Path) -> None:
-    """Compact the committed hot tables of a part directory and remove them. Raises `TraceError` or OSError."""
-    source = hot.HotTables(part / layout.HOT)
+    """Compact the committed hot tables of a part directory and remove them. Raises `TraceError` or OSError.
+
+    May be called again after it was interrupted at any point.
+    """
     draft = part / (layout.COLD + ".draft")
     if draft.exists():
         shutil.rmtree(draft)
-    draft.mkdir()
+    if not (part / layout.COLD / layout.MANIFEST_FILE).exists():
+        draft.mkdir()
+        try:
+            _write_cold(hot.HotTables(part / layout.HOT), draft)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        draft.replace(part / layout.COLD)
+    shutil.rmtree(part / layout.HOT, ignore_errors=True)
+
+
+def _write_cold(source: hot.HotTables, draft: Path) -> None:
     tables: dict[str, Any] = {}
     for table in RECORDED.values():
         path = draft / f"{table.name}.parquet"
         rows = _write(path, table, source.batches(table))
         if rows:
-            tables[table.name] = {"rows": rows, "bytes": path.stat().st_size, "footer_crc": footer_crc(path)}
+            tables[table.name] = {
+                "rows": rows, "bytes": path.stat().st_size, "crc": file_crc(path), "footer_crc": footer_crc(path),
+            }  # fmt: skip
         else:
             path.unlink()
     manifest = {"tables": tables, "last_round": source.last_round, "last_seq": source.last_seq}
     layout.write_json(draft / layout.MANIFEST_FILE, manifest)
-    draft.replace(part / layout.COLD)
-    shutil.rmtree(part / layout.HOT)
+
+
+def file_crc(path: Path) -> int:
+    """Return the CRC of a whole file."""
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            crc = zlib.crc32(block, crc)
+    return crc
 
 
 def footer_crc(path: Path) -> int:
-    """Return the CRC of a Parquet file's footer; the pages before it carry checksums of their own."""
+    """Return the CRC of a Parquet file's footer. Raises ValueError where there is no room for the footer it claims."""
     with path.open("rb") as file:
         file.seek(-8, 2)
         length = int.from_bytes(file.read(4), "little")
+        if length > file.tell() - 4:
+            raise ValueError(f"a footer of {length} bytes")
         file.seek(-8 - length, 2)
         return zlib.crc32(file.read())
 
@@ -77,10 +102,11 @@ def _write(path: Path, table: Table, batches: Iterator[pa.RecordBatch]) -> int:
             waiting += batch.num_rows
             if waiting >= limit:
                 joined = pa.Table.from_batches(pending, table.schema).unify_dictionaries()
-                writer.write_table(joined.slice(0, limit), row_group_size=limit)
-                rest = joined.slice(limit)
+                whole = waiting - waiting % limit
+                writer.write_table(joined.slice(0, whole), row_group_size=limit)
+                rest = joined.slice(whole)
                 pending, waiting = rest.to_batches(), rest.num_rows
-                rows += limit
+                rows += whole
         if waiting:
             joined = pa.Table.from_batches(pending, table.schema).unify_dictionaries()
             writer.write_table(joined, row_group_size=limit)

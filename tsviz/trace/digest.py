@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .differences import Changes
-from .plan_fields import BatchFields, PlanFields, TransferFields
+from .plan_fields import ON_DEVICE, BatchFields, PlanFields, TransferFields
 
 NAME = "plan/1"
 
@@ -80,7 +80,7 @@ def _batch(sections: _Sections, fields: BatchFields, submissions: Sequence[int])
     sections.ints(13, fields.prefill_tokens)
     sections.ints(14, fields.begins)
     sections.ints(15, fields.replays)
-    sections.ints(16, [value >= 0 for value in fields.decode_inputs])
+    sections.ints(16, [value != ON_DEVICE for value in fields.decode_inputs])
 
 
 def _transfer(sections: _Sections, transfer: TransferFields) -> None:

@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 Pages = npt.NDArray[np.int32]
 
+ON_DEVICE = -1
+"""A decode input id that the plan leaves to the device; any other number is a token."""
+
 
 @dataclass(slots=True)
 class BatchFields:

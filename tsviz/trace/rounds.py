@@ -55,9 +55,9 @@ class RoundRecord:
 class PlanBook:
     """Turns the plans of one scheduler into `RoundRecord`s. Calls must be fed in the order in which they were made."""
 
-    def __init__(self, slots: int, *, content: bool) -> None:
-        """`slots`: size of the request pool; `content`: whether ids, tokens and hashes are read and digested."""
-        self._differences = TableDifferences(slots)
+    def __init__(self, *, content: bool) -> None:
+        """`content`: whether ids, tokens and hashes are read and digested."""
+        self._differences = TableDifferences()
         self._content = content
         self._submission: dict[str, int] = {}
         self._computed: npt.NDArray[np.int64] = np.full(1024, -1, np.int64)
@@ -73,7 +73,7 @@ class PlanBook:
         return self._submission.get(request, -1)
 
     def retract(self, request: str) -> None:
-        """Note a runtime Retract: the next prefill row of the request starts its tables anew."""
+        """Note an applied runtime Retract: the next prefill row of the request starts its tables anew."""
         submission = self.submission(request)
         if submission >= 0:
             self._computed[submission] = -1
@@ -82,7 +82,8 @@ class PlanBook:
         """Read `plan`; `waiting_before` is `waiting_size()` right before it was asked for."""
         fields = read_plan(plan, content=self._content)
         batches: list[BatchRecord] = []
-        admitted = 0
+        risen = counters.waiting - waiting_before
+        prefills = admitted = 0
         for batch, prefill_kind, decode_kind in (
             (fields.batch, "prefill", "decode"),
             (fields.remote_prefill, "remote_prefill", "remote_prefill"),
@@ -92,8 +93,11 @@ class PlanBook:
                 continue
             record, anew = self._batch(batch, prefill_kind, decode_kind)
             batches.append(record)
+            prefills += batch.prefills
             admitted += anew
-        retracted = counters.waiting - waiting_before + admitted
+        # A plan with several prefill rows retracts nobody (scheduler-rules.md, section 8.1): all of its admissions show
+        # in the counter. Only the one row of a grant can hide behind a retraction, and is told by its own progress.
+        retracted = risen if risen <= 0 and prefills > 1 else risen + admitted
         structural = digest.structural(fields, [(b.fields, b.submissions, b.changes) for b in batches], counters)
         content = digest.content(fields, [b.fields for b in batches]) if self._content else None
         return RoundRecord(fields, batches, counters, max(0, retracted), structural, content)
@@ -110,7 +114,8 @@ class PlanBook:
             anew[: batch.prefills] = self._starts_anew(batch, owners[: batch.prefills])
         fresh = self._differences.claim(slots, owners, anew)
         changes = self._differences.update(batch.tables, slots, fresh)
-        return BatchRecord(prefill_kind, decode_kind, batch, submissions, changes), int(anew.sum())
+        admitted = int(np.count_nonzero(fresh[: batch.prefills]))
+        return BatchRecord(prefill_kind, decode_kind, batch, submissions, changes), admitted
 
     def _starts_anew(self, batch: BatchFields, owners: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell first chunks from later ones: a later chunk goes on where the chunk before it ended."""

@@ -90,11 +90,6 @@ class PageBook:
         """Return the tokens of a page as LE32 bytes. Raises IndexError for a number that was never given."""
         return self._contents[number]
 
-    def held_tokens(self, submission: int) -> int | None:
-        """How many tokens a followed request has; None if it is not followed."""
-        entry = self._grown.get(submission)
-        return None if entry is None else entry[0] * self.page_tokens + len(entry[1])
-
     def forget(self, submission: int) -> None:
         """Stop following a request that ended."""
         self._grown.pop(submission, None)

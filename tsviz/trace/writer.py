@@ -49,6 +49,8 @@ class BundleWriter:
         self._parts: list[_Part] = []
         self._names: list[dict[str, Any]] = []
         self.error: BaseException | None = None
+        self._flushed = time.monotonic()
+        self._closed = False
         self._stop = threading.Event()
         self._lock = threading.Lock()
         try:
@@ -90,7 +92,6 @@ class BundleWriter:
             recorder = Recorder(now_ns)
             writer = PartWriter(
                 segments,
-                slots=max(0, config["max_batch_size"]),
                 prefix_tokens=config["prefix_granularity"],
                 token_mode=self._tokens,
                 event_reader=event_reader,
@@ -100,6 +101,8 @@ class BundleWriter:
                 self._parts.append(_Part(recorder, writer, directory, segments))
                 self._names.append({"node": node, "rank": rank})
                 self._write_bundle_file()
+                if self.error is not None:
+                    recorder.append = _drop
         except OSError as error:
             raise CannotRecord(f"{directory}: cannot be written: {error.strerror}") from error
         return recorder
@@ -118,54 +121,62 @@ class BundleWriter:
         )
 
     def _run(self) -> None:
-        flushed = time.monotonic()
         try:
             while not self._stop.wait(TAKE_SECONDS):
                 self._take_all()
-                due = time.monotonic() - flushed >= FLUSH_SECONDS
-                if due or any(p.writer.pending_rows > _FLUSH_ROWS for p in self._parts):
-                    self._flush()
-                    flushed = time.monotonic()
         except BaseException as error:
             self._fail(error)
 
     def _take_all(self) -> None:
+        """Take what is there, and flush when it is time to, also where entries come faster than they are taken."""
         for part in list(self._parts):
             while entries := part.recorder.take(_TAKE_ENTRIES):
                 for entry in entries:
                     part.writer.consume(entry)
+                self._flush_if_due()
+        self._flush_if_due()
 
-    def _flush(self) -> None:
-        for part in list(self._parts):
-            part.writer.flush()
+    def _flush_if_due(self) -> None:
+        now = time.monotonic()
+        if now - self._flushed >= FLUSH_SECONDS or any(p.writer.pending_rows > _FLUSH_ROWS for p in self._parts):
+            for part in list(self._parts):
+                part.writer.flush()
+            self._flushed = now
 
     def _fail(self, error: BaseException) -> None:
-        self.error = error
-        for part in self._parts:
-            part.recorder.append = _drop
-            part.recorder.take(1 << 62)
+        with self._lock:
+            self.error = error
+            for part in self._parts:
+                part.recorder.append = _drop
+                part.recorder.take(1 << 62)
 
     def close(self, end: Mapping[str, Any] | None = None, *, compacted: bool = True) -> None:
         """Write what is left, compact the tables and close the bundle with `end` (why it ended, totals).
 
-        Raises what stopped the writer thread; what was committed before stays readable.
+        Raises what stopped the writer thread, or OSError when the compaction finds no room; what was committed before
+        stays readable. A second call does nothing.
         """
+        if self._closed:
+            return
+        self._closed = True
         self._stop.set()
         self._thread.join()
         if self.error is None:
             try:
                 self._take_all()
-                self._flush()
+                for part in self._parts:
+                    part.writer.flush()
+                    part.segments.finish()
             except BaseException as error:
                 self._fail(error)
         for part in self._parts:
             part.segments.close()
         if self.error is not None:
             raise self.error
-        for part in self._parts:
-            if compacted:
-                compact.compact_part(part.directory)
         layout.write_json(self.path / layout.END_FILE, dict(end or {}))
+        if compacted:
+            for part in self._parts:
+                compact.compact_part(part.directory)
 
 
 def _drop(_: object) -> None:
