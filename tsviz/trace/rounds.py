@@ -72,6 +72,14 @@ class PlanBook:
         """Return the submission that an id names now; -1 for an id that was never submitted."""
         return self._submission.get(request, -1)
 
+    def submissions(self, requests: Sequence[str]) -> list[int]:
+        """Return what `submission` does, for several ids."""
+        known = self._submission
+        try:
+            return [known[request] for request in requests]
+        except KeyError:
+            return [known.get(request, -1) for request in requests]
+
     def retract(self, request: str) -> None:
         """Note an applied runtime Retract: the next prefill row of the request starts its tables anew."""
         submission = self.submission(request)
@@ -105,8 +113,7 @@ class PlanBook:
     def _batch(self, batch: BatchFields, prefill_kind: str, decode_kind: str) -> tuple[BatchRecord, int]:
         if not batch.ids:
             return BatchRecord(prefill_kind, decode_kind, batch, [], []), 0
-        known = self._submission
-        submissions = [known.get(name, -1) for name in batch.ids]
+        submissions = self.submissions(batch.ids)
         owners = np.array(submissions, np.int64)
         slots = np.array(batch.slots, np.int32)
         anew = np.zeros(len(owners), np.bool_)
