@@ -7,8 +7,11 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from .calibration import calibration_ms
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +85,25 @@ def quiet() -> Iterator[None]:
 
 def interleave(base: Callable[[], float], other: Callable[[], float], pairs: int) -> Paired:
     """Run both sides alternately, each first in every second pair, the collector off while they run."""
-    firsts: list[float] = []
-    seconds: list[float] = []
+    return interleave_each(base, other, pairs, (float,))[0]
+
+
+def interleave_each(
+    base: Callable[[], T], other: Callable[[], T], pairs: int, figures: Sequence[Callable[[T], float]]
+) -> list[Paired]:
+    """Do what `interleave` does with runs that have several figures; one `Paired` a figure."""
+    firsts: list[T] = []
+    seconds: list[T] = []
     calibrations: list[float] = []
     for pair in range(pairs):
         with quiet():
             if pair % 2:
-                second = other()
-                first = base()
+                second, first = other(), base()
             else:
-                first = base()
-                second = other()
+                first, second = base(), other()
         firsts.append(first)
         seconds.append(second)
         if pair % 8 == 0:
             calibrations.append(calibration_ms(3))
-    return Paired(firsts, seconds, statistics.median(calibrations))
+    calibration = statistics.median(calibrations)
+    return [Paired([f(v) for v in firsts], [f(v) for v in seconds], calibration) for f in figures]

@@ -27,15 +27,21 @@ MOONCAKE = Path(__file__).resolve().parents[2] / "shared" / "workloads" / "moonc
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One run: what it came to, and its wall time in seconds; of a recorded one until everything is committed."""
+    """One run: what it came to, its wall time and the CPU time of all threads, both until everything is committed."""
 
     summary: RunSummary
     seconds: float
+    cpu_seconds: float
 
     @property
     def rounds_per_second(self) -> float:
         """Scheduling rounds a second of wall time."""
         return self.summary.rounds / self.seconds
+
+    @property
+    def rounds_per_cpu_second(self) -> float:
+        """Scheduling rounds a second of CPU time: what one core alone would do."""
+        return self.summary.rounds / self.cpu_seconds
 
 
 class Observer:
@@ -55,9 +61,9 @@ class Observer:
 
 def run_bare(options: SchedulerOptions, workload: Workload) -> Ran:
     """Run without recording."""
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     summary = run_workload(real(), options, workload, RunOptions())
-    return Ran(summary, time.perf_counter() - start)
+    return Ran(summary, time.perf_counter() - start, time.process_time() - cpu)
 
 
 def run_recorded(
@@ -66,11 +72,11 @@ def run_recorded(
     """Run with recording into the bundle `path`; without `compacted` the hot tables stay as they are."""
     clock = VirtualClock()
     recorders: list[Any] = []
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     module, writer = writing(path, tokens, clock.now_ns, recorders.append)
     summary = run_workload(module, options, workload, RunOptions(), clock=clock, observer=Observer(recorders))
     writer.close(compacted=compacted)
-    return Ran(summary, time.perf_counter() - start)
+    return Ran(summary, time.perf_counter() - start, time.process_time() - cpu)
 
 
 def mooncake(rows: int) -> tuple[SchedulerOptions, Workload] | None:
