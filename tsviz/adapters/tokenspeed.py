@@ -82,7 +82,7 @@ class RecordingExecutionEvent:
         """Add an event, as the package's method does."""
         self._add(event)
         self.events.append(event if sys.getrefcount(event) <= _UNREACHABLE else self._reader[type(event)](event))
-        if isinstance(event, self._bootstrap):
+        if type(event) is self._bootstrap:
             self.bootstrapped.append(event.request_id)
         return self
 

@@ -51,6 +51,11 @@ class Causes:
         queue = self._rows.get(submission)
         return queue.popleft() if queue else None
 
+    def results(self, submissions: Sequence[int]) -> list[int | None]:
+        """Return what `result` does, for results that land one behind the other."""
+        rows = self._rows
+        return [queue.popleft() if (queue := rows.get(submission)) else None for submission in submissions]
+
     def remote(self, submission: int) -> int | None:
         """Return the round of the remote row that a PD event answers."""
         return self._remote.get(submission)
