@@ -1,4 +1,4 @@
-"""Random lifetimes of the twin: a seed makes a config and drives a scheduler with everything a runtime may do."""
+"""Random lifetimes of the twin: a seed makes a config and does everything that a runtime may do."""
 
 from __future__ import annotations
 

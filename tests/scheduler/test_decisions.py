@@ -44,7 +44,7 @@ def test_listening_changes_no_plan(first_seed: int) -> None:
 
 @pytest.mark.parametrize("first_seed", range(0, 40, 10))
 def test_every_live_request_has_one_cause_and_scheduled_means_a_row(first_seed: int) -> None:
-    """After each round every live request has exactly one cause of the list; it is `scheduled` iff it has a row."""
+    """After a round every live request has one cause of the list; it is `scheduled` iff it has a row."""
     for seed in range(first_seed, first_seed + 10):
         life = Life(seed, observer=Told())
         for number in range(25):

@@ -24,7 +24,7 @@ def test_every_invariant_holds_after_every_call(first_seed: int) -> None:
 
 
 def test_a_breach_is_named_with_its_numbers() -> None:
-    """A page that gained an owner nobody knows is reported as `owner_counts`, with place, expected and found."""
+    """A page that gained an unknown owner is reported as `owner_counts`, with place, expected, found."""
     life = Life(3)
     for number in range(6):
         life.step(number)

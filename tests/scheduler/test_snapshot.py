@@ -25,7 +25,7 @@ def _plans(life: Life, rounds: int = 30) -> list[Any]:
 
 @pytest.mark.parametrize("first_seed", range(0, 40, 10))
 def test_restoring_between_calls_changes_no_plan(first_seed: int) -> None:
-    """A lifetime whose scheduler is replaced by its restored snapshot at random calls plans the same rounds."""
+    """A scheduler replaced by its restored snapshot at random calls plans the same rounds."""
     for seed in range(first_seed, first_seed + 10):
         dice = Random(seed)
 
@@ -55,7 +55,7 @@ class _Teller:
 
 @pytest.mark.parametrize("seed", range(30, 42))
 def test_a_snapshot_inside_a_round_continues_with_the_same_plan_and_decisions(seed: int) -> None:
-    """Restored from inside a round, the twin builds that round alike and tells exactly what was still to come."""
+    """Restored inside a round, the twin builds it alike and tells exactly what was still to come."""
     teller = _Teller(frozenset(Random(seed).sample(range(2, 900), 40)))
     life = Life(seed, observer=teller, snapshot_at_stops=True)
     teller.scheduler = life.scheduler

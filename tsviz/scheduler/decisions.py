@@ -213,7 +213,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An admission was refused for capacity. The supply is that of the first time; `Pool` has it by round."""
+    """An admission was refused for capacity: what it needs, what is there, what evictions could reach."""
 
     request_id: str
     need_pages: tuple[int, ...]

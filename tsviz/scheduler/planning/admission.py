@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tsviz.scheduler.cache.admit import Granted
 from tsviz.scheduler.cache.coordinator import Cache
-from tsviz.scheduler.cache.eviction import Shortage
+from tsviz.scheduler.cache.eviction import Shortage, Supply
 from tsviz.scheduler.cache.geometry import FULL
 from tsviz.scheduler.cache.index import CHUNK, ENDPOINT, PROMOTED
 from tsviz.scheduler.cache.matching import Probe
@@ -350,21 +350,34 @@ class Admission:
         return Progress(known, filled, kind, state_kind, boundaries, stream), promotion
 
     def _refuse(self, request: Request, shortage: Shortage) -> Refused:
-        """The refusal as a value; the same object while the need does not change."""
-        last = request.refusal
-        if last is None or last.need_pages != shortage.need_pages:
-            last = Refused(
-                request.request_id,
-                shortage.need_pages,
-                shortage.free.blocks,
-                shortage.free.local_pages,
-                shortage.reachable.blocks,
-                shortage.reachable.local_pages,
-            )
-            request.refusal = last
+        """The refusal as a value; the same object while no number of it changes."""
+        refused = Refused(
+            request.request_id,
+            shortage.need_pages,
+            shortage.free.blocks,
+            shortage.free.local_pages,
+            shortage.reachable.blocks,
+            shortage.reachable.local_pages,
+        )
+        if refused == request.refusal:
+            refused = request.refusal
+        request.refusal = refused
         if self.log is not None:
-            self.log.tell(last)
-        return last
+            self.log.tell(refused)
+        return refused
+
+    def refuse_again(self, request: Request) -> Refused:
+        """The remembered refusal of a newcomer without hits, with the supply of now when somebody listens."""
+        last = request.refusal
+        assert last is not None
+        if self.log is None:
+            return last
+        device = self.cache.device
+        free = Supply(device.empty, tuple(device.local))
+        return self._refuse(
+            request,
+            Shortage(last.need_pages, free, Supply(device.available, tuple(device.reach_local))),
+        )
 
     def _remember(self, request: Request, probe: Probe, chunk: Chunk, refused: Refused) -> Remembered | None:
         """What must stay true for the refusal of a first chunk to repeat; None if it is not cheap to see."""

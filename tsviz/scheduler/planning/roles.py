@@ -197,14 +197,13 @@ class Grammar:
 
     def _newcomer(self, request: Request, budget: int, build: Round) -> Outcome:
         """The first chunk of a newcomer, unless its remembered refusal repeats."""
-        memo, refusal = request.memo, request.refusal
+        memo = request.memo
         if (
             memo is not None
-            and refusal is not None
             and self.roster.slots
             and memo.holds(budget, self.admission.cache.device.available)
         ):
-            return refusal
+            return self.admission.refuse_again(request)
         return self.admission.first_chunk(request, budget, build)
 
     def _decode_batch(self, build: Round) -> None:
