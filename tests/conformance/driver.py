@@ -62,7 +62,7 @@ class Driver:
         if len(tracker.live) > self.config["max_batch_size"] + 3 or not self.chance(self.profile.arrivals):
             return
         count = self.rng.choice((1, 1, 2, 3))
-        specs = [(self._name(), *self.prompts.draw(tracker.finished_texts)) for _ in range(count)]
+        specs = [(self._name(), *self.prompts.draw(tracker.texts())) for _ in range(count)]
         outcome = yield ("submit", specs)
         if outcome[0] == "ok":
             for spec in specs:

@@ -94,6 +94,10 @@ class Tracker:
             request.prefill_size = len(request.tokens)
             request.runtime_retracted = True
 
+    def texts(self) -> list[list[int]]:
+        """Prompts with what was generated behind them, of requests that ended lately or still live."""
+        return self.finished_texts + [request.tokens for request in self.live.values()]
+
     def in_state(self, *states: str) -> list[Tracked]:
         """Live requests in one of the states, in submission order."""
         return [request for request in self.live.values() if request.state in states]
