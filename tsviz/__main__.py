@@ -1,0 +1,5 @@
+"""`python -m tsviz` is `tsviz`."""
+
+from tsviz.cli.main import main
+
+main()

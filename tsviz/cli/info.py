@@ -1,0 +1,35 @@
+"""`tsviz info`: what is in a trace."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from .output import clean
+from .rows import format_option, print_rows
+from .traces import open_place, parse_place, unreadable
+
+
+@click.command("info", short_help="Say what is in a trace.")
+@click.argument("trace")
+@format_option
+def command(trace: str, form: str) -> None:
+    """Say what TRACE is: where it comes from, its parts, how many rounds and requests, and how it ended."""
+    from tsviz.replay.overview import overview
+
+    place = parse_place(trace)
+    bundle, _ = open_place(place)
+    with unreadable():
+        view = overview(bundle)
+    if form == "json":
+        click.echo(json.dumps(view, indent=1, sort_keys=True))
+        return
+    if form != "table":
+        print_rows(view["parts"], form)
+        return
+    for key in ("name", "schema", "tokens", "scheduler", "workload", "command"):
+        click.echo(f"{key:<10} {clean(str(view[key]))}")
+    for warning in view["warnings"]:
+        click.echo(f"{'warning':<10} {clean(warning)}")
+    print_rows(view["parts"], "table")

@@ -1,0 +1,78 @@
+"""`tsviz`: commands are imported when they are called, so `--help` costs what click costs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from tsviz import __version__
+
+from .exit_codes import CliError, ExitCode
+
+COMMANDS = {
+    "record": "Run a workload through a scheduler and record every round.",
+    "info": "Say what is in a trace.",
+    "sql": "Ask a trace with SQL.",
+    "index": "Derive why: re-execute a trace in the twin and keep its decisions.",
+    "verify": "Re-execute a trace and compare every round.",
+    "open": "Step through a trace on the terminal.",
+    "demo": "Open a recorded incident.",
+}
+"""Command names and what they do; each lives in the module of its name (`open` in `open_`)."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules that are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
+        """Import and return a command; None for an unknown name, as click wants it."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"tsviz.cli.{'open_' if cmd_name == 'open' else cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="tsviz")
+def cli() -> None:
+    """A debugger for the scheduler of an LLM inference engine: record every round, step through it, ask it with SQL.
+
+    Exit codes: 0 ok, 1 query failed, 2 usage, 3 trace unreadable, 4 timeout, 5 divergence, 6 invariant breach,
+    130 interrupted.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with the code of debugger.md, section 7."""
+    try:
+        code: Any = cli.main(arguments, standalone_mode=False)
+    except CliError as error:
+        error.show()
+        code = error.exit_code
+    except click.exceptions.Exit as error:
+        code = error.exit_code
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        code = ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        code = ExitCode.USAGE
+    except BrokenPipeError:
+        # Whoever read our output has left; say nothing, and keep the interpreter from saying it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.OK
+    sys.exit(int(code or 0))

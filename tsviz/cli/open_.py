@@ -1,0 +1,31 @@
+"""`tsviz open`: the terminal debugger."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .traces import Place, open_place, parse_place, unreadable
+
+
+@click.command("open", short_help="Step through a trace on the terminal.")
+@click.argument("trace")
+@click.option("--request", help="Select this request.")
+def command(trace: str, request: str | None) -> None:
+    """Open TRACE[@[NODE/RANK:]ROUND] on the terminal. `?` lists the keys."""
+    open_terminal(parse_place(trace), request)
+
+
+def open_terminal(place: Place, request: str | None = None) -> None:
+    """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise CliError(ExitCode.USAGE, "open needs a terminal on stdin and stderr", "tsviz info and tsviz sql do not")
+    from tsviz.replay.recorded import open_view
+    from tsviz.tui.app import run
+
+    bundle, part = open_place(place)
+    with unreadable():
+        view = open_view(bundle, part.node, part.rank)
+    run(view, start_round=place.round or 1, request=request)

@@ -1,0 +1,121 @@
+"""`tsviz record`: a workload, a scheduler, a simulated device; every round into a bundle."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .rows import format_option, print_rows
+from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
+from .schedulers import NAMES, load_scheduler
+
+if TYPE_CHECKING:
+    from tsviz.engine.summary import RunSummary
+
+
+@click.command("record", short_help="Run a workload through a scheduler and record every round.")
+@click.option(
+    "--workload", "workload", required=True, metavar="KIND:PATH|GENERATOR",
+    help="mooncake, azure, burstgpt, weka or servegen with a file or folder; or poisson, bursts, shared_prefixes,"
+    " agent_sessions, optionally with :key=value,...",
+)  # fmt: skip
+@click.option("--scheduler", type=click.Choice(NAMES), default="real", show_default=True, help="Whose plans.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the new bundle.")
+@click.option(
+    "--tokens", type=click.Choice(("full", "identity")), default="full", show_default=True,
+    help="identity keeps only which prefix pages are equal.",
+)  # fmt: skip
+@click.option(
+    "--level", type=click.Choice(("plans", "decisions")),
+    help="decisions also records why; only the twin knows. Default: plans for the real scheduler, else decisions.",
+)  # fmt: skip
+@click.option("--max-rounds", type=click.IntRange(min=1), help="Stop after so many rounds.")
+@format_option
+@workload_options
+@scheduler_options
+@device_options
+@node_options
+def command(
+    workload: str,
+    scheduler: str,
+    out: Path,
+    tokens: str,
+    level: str | None,
+    max_rounds: int | None,
+    form: str,
+    **options: Any,
+) -> None:
+    """Run a workload through a scheduler on a simulated device and record every call and plan.
+
+    \b
+    tsviz record --workload mooncake:conversation_trace.jsonl --out first --scale 8 --speed 4 --rows 500
+    tsviz record --workload poisson:requests=200,rate=8 --out second --pages 257 --max-new undeclared
+    """
+    from tsviz.engine.workloads.errors import WorkloadError
+    from tsviz.engine.workloads.registry import load
+    from tsviz.trace.errors import CannotRecord
+
+    from .recording import Recording, RefusedConfig
+
+    try:
+        plan = RunPlan.from_options(options, max_rounds)
+        requests = load(workload, plan.workload)
+    except WorkloadError as error:
+        raise CliError(ExitCode.USAGE, str(error)) from error
+    level = level or ("plans" if scheduler == "real" else "decisions")
+    if level == "decisions" and scheduler == "real":
+        raise CliError(
+            ExitCode.USAGE, "the real scheduler does not say why",
+            "record plans and run `tsviz index`, which derives the decisions, or record with --scheduler twin",
+        )  # fmt: skip
+    module = load_scheduler(scheduler)
+    stopped = _stop_flag()
+    began = time.monotonic()
+    try:
+        with Recording(
+            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level
+        ) as recording:
+            summaries = recording.run(stopped)
+    except CannotRecord as error:
+        raise CliError(ExitCode.USAGE, str(error)) from error
+    except RefusedConfig as error:
+        raise CliError(ExitCode.USAGE, f"the scheduler refuses this configuration: {error}") from error
+    except OSError as error:
+        raise CliError(ExitCode.TRACE_UNREADABLE, f"{out}: recording stopped: {error}") from error
+    seconds = time.monotonic() - began
+    click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
+    for reason, count in requests.skipped.items():
+        click.echo(f"{count} input rows skipped: {reason}", err=True)
+    print_rows([_row(name, summary) for name, summary in summaries.items()], form)
+    if stopped():
+        raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
+
+
+def _row(name: str, summary: RunSummary) -> dict[str, Any]:
+    return {
+        "part": name, "ended": summary.reason.value, "rounds": summary.rounds, "rows": summary.scheduled_rows,
+        "submitted": summary.submitted, "finished": summary.finished, "aborted": summary.aborted,
+        "failed": summary.failed, "refused": len(summary.refusals), "live": summary.live,
+        "not_arrived": summary.not_arrived, "retractions": summary.retractions,
+        "generated_tokens": summary.generated_tokens, "virtual_s": round(summary.end_ns / 1e9, 3),
+        "detail": summary.detail,
+    }  # fmt: skip
+
+
+def _stop_flag() -> Any:
+    """Make ctrl-C ask the run to end behind the current round; a second one ends it at once."""
+    pressed: list[int] = []
+
+    def on_signal(number: int, _frame: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    signal.signal(signal.SIGINT, on_signal)
+    return lambda: bool(pressed)

@@ -1,0 +1,68 @@
+"""The TRACE argument: a bundle, and where in it (`[node/rank:]` and `@round.stop`, architecture.md, section 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .exit_codes import CliError, ExitCode
+
+if TYPE_CHECKING:
+    from tsviz.trace.reader import Bundle, Part
+
+_POSITION = re.compile(r"(?:(?P<node>[A-Za-z0-9_-]+)/(?P<rank>\d+):)?(?P<round>\d+)(?:\.(?P<stop>\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A bundle's path and a position in it; what was not said is None."""
+
+    path: Path
+    node: str | None = None
+    rank: int | None = None
+    round: int | None = None
+    stop: int | None = None
+
+
+def parse_place(text: str) -> Place:
+    """Parse `TRACE[@[NODE/RANK:]ROUND[.STOP]]`. A path that exists as it stands has no position."""
+    head, at, tail = text.rpartition("@")
+    if not at or Path(text).exists():
+        return Place(Path(text))
+    match = _POSITION.fullmatch(tail)
+    if match is None:
+        raise CliError(ExitCode.USAGE, f"{text}: expected TRACE@[NODE/RANK:]ROUND[.STOP], found {tail!r} behind the @")
+    rank, stop = match["rank"], match["stop"]
+    return Place(
+        Path(head), match["node"], None if rank is None else int(rank), int(match["round"]),
+        None if stop is None else int(stop),
+    )  # fmt: skip
+
+
+@contextmanager
+def unreadable() -> Iterator[None]:
+    """Turn what is wrong with a trace into exit code 3."""
+    from tsviz.trace.errors import TraceError
+
+    try:
+        yield
+    except TraceError as error:
+        raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
+    except OSError as error:
+        raise CliError(ExitCode.TRACE_UNREADABLE, f"{error.filename}: {error.strerror}") from error
+
+
+def open_place(place: Place) -> tuple[Bundle, Part]:
+    """Open a bundle and the part that is meant (the first one if none was named)."""
+    from tsviz.trace.reader import open_bundle
+
+    with unreadable():
+        bundle = open_bundle(place.path)
+    try:
+        return bundle, bundle.part(place.node, place.rank)
+    except KeyError as error:
+        raise CliError(ExitCode.USAGE, f"{place.path}: {error.args[0]}") from None

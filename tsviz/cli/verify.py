@@ -1,0 +1,60 @@
+"""`tsviz verify`: make the recorded calls again and compare every round."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .rows import format_option, print_rows
+from .schedulers import NAMES, load_scheduler
+from .traces import open_place, parse_place, unreadable
+
+
+@click.command("verify", short_help="Re-execute a trace and compare every round.")
+@click.argument("trace")
+@click.option(
+    "--with", "scheduler", type=click.Choice(NAMES), default="real", show_default=True, help="Who re-executes."
+)
+@format_option
+def command(trace: str, scheduler: str, form: str) -> None:
+    """Re-execute the calls of TRACE in a fresh scheduler and compare the digests of every round.
+
+    Every part is checked, unless TRACE names one (TRACE@P/0:1) ; a round in TRACE@ROUND ends the check there.
+    The first difference of a part is named by round, field, expected and got; the exit code is then 5.
+    """
+    from tsviz.replay.verify import verify
+
+    place = parse_place(trace)
+    bundle, chosen = open_place(place)
+    parts = bundle.parts if place.node is None else [chosen]
+    module = load_scheduler(scheduler)
+    rows: list[dict[str, Any]] = []
+    diverged = False
+    for part in parts:
+        name = f"{part.node}/{part.rank}"
+        with unreadable():
+            found = verify(part, module, progress=_progress(name), until=place.round)
+        different = found.divergence
+        diverged |= different is not None
+        row = {
+            "part": name, "verified_rounds": found.verified_rounds, "recorded_rounds": found.recorded_rounds,
+            "outcome": "equal" if different is None else "diverged",
+            "round": different and different.round, "call": different and different.seq,
+            "field": different and different.field, "expected": different and different.expected,
+            "got": different and different.got,
+        }  # fmt: skip
+        rows.append(row)
+    if sys.stderr.isatty():
+        click.echo("\r\033[K", nl=False, err=True)
+    print_rows(rows, form)
+    if diverged:
+        raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the {scheduler} scheduler does not make these plans")
+
+
+def _progress(name: str) -> Any:
+    if not sys.stderr.isatty():
+        return None
+    return lambda done, of: click.echo(f"\r{name}: {done:,} of {of:,} rounds", nl=False, err=True)

@@ -1,0 +1,133 @@
+"""The catalog: bundles as relations of DuckDB (architecture.md, sections 3 and 5).
+
+Every recorded table becomes one relation with `trace, node, rank` in front, the union of all parts, hot ones in
+memory and finished ones over Parquet alike. The three are constants of a part, so that a filter on them skips parts,
+and filters and projections on the rest reach the Parquet row groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tsviz.trace.catalogue import TABLES
+from tsviz.trace.columns import Table
+
+from .source import Bundle
+
+PLACE = ("trace", "node", "rank")
+"""The columns in front of every relation: which part of which trace."""
+_TINY_ROWS = 16_384
+_FEW_CHUNKS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Rows of one table of one part."""
+
+    place: tuple[str, str, int]
+    data: object
+    names: frozenset[str]
+
+
+class Catalog:
+    """The relations over one or several bundles.
+
+    Names of traces are made distinct by `~2`, `~3`, ... in the order given. Relations are registered by connection:
+    call `install` once for every connection or cursor (library-notes.md: `register` is a view of that connection).
+    """
+
+    def __init__(self, bundles: Sequence[Bundle]) -> None:
+        self._parts = [
+            ((name, part.node, part.rank), dict(part.tables()))
+            for name, bundle in zip(distinct([b.name for b in bundles]), bundles, strict=True)
+            for part in bundle.parts
+        ]
+        self._sources = {table.name: self._sources_of(table) for table in TABLES.values()}
+
+    def _sources_of(self, table: Table) -> list[_Source]:
+        found = []
+        for place, tables in self._parts:
+            data = tables.get(table.name)
+            if data is None or (isinstance(data, pa.Table) and data.num_rows == 0):
+                continue
+            names = frozenset(data.schema.names)
+            found.append(_Source(place, _consolidated(data) if isinstance(data, pa.Table) else data, names))
+        return found
+
+    def install(self, connection: Any) -> None:
+        """Register the data and create the relations as temporary views of this connection."""
+        execute, register = connection.execute, connection.register
+        register("_parts", self._part_table())
+        execute("CREATE TEMP VIEW parts AS SELECT trace, node, rank FROM _parts")
+        for table in TABLES.values():
+            sources = self._sources[table.name]
+            if not sources:
+                sources = [_Source(("", "", 0), table.schema.empty_table(), frozenset(table.names))]
+            for number, source in enumerate(sources):
+                register(f"_{table.name}_{number}", source.data)
+            selects = (_select(table, source, f"_{table.name}_{n}") for n, source in enumerate(sources))
+            execute(f'CREATE TEMP VIEW "{table.name}" AS ' + " UNION ALL ".join(selects))
+
+    def _part_table(self) -> pa.Table:
+        places = [place for place, _ in self._parts]
+        fields = (("trace", pa.string()), ("node", pa.string()), ("rank", pa.int32()))
+        columns = [pa.array([p[i] for p in places], kind) for i, (_, kind) in enumerate(fields)]
+        return pa.table(columns, names=[name for name, _ in fields])
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return the names with `~2`, `~3`, ... behind those that were there before."""
+    seen: set[str] = set()
+    result = []
+    for name in names:
+        candidate, number = name, 1
+        while candidate in seen:
+            number += 1
+            candidate = f"{name}~{number}"
+        seen.add(candidate)
+        result.append(candidate)
+    return result
+
+
+def literal(text: str) -> str:
+    """Return the text as an SQL string literal; NUL, which SQL cannot hold, becomes its picture."""
+    return "'" + text.replace("\0", "␀").replace("'", "''") + "'"
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """Return the SQL type in which an Arrow type of a recorded table comes out; a dictionary as its values."""
+    if pa.types.is_dictionary(kind):
+        return sql_type(kind.value_type)
+    if pa.types.is_list(kind):
+        return sql_type(kind.value_type) + "[]"
+    return _SQL_TYPES[kind]
+
+
+_SQL_TYPES = {
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.uint64(): "UBIGINT",
+    pa.bool_(): "BOOLEAN",
+    pa.string(): "VARCHAR",
+}
+
+
+def _select(table: Table, source: _Source, relation: str) -> str:
+    trace, node, rank = source.place
+    columns = [f"{literal(trace)} AS trace", f"{literal(node)} AS node", f"{rank:d}::INTEGER AS rank"]
+    for column in table.columns:
+        present = column.name in source.names
+        columns.append(f'"{column.name}"' if present else f'NULL::{sql_type(column.type)} AS "{column.name}"')
+    return f'SELECT {", ".join(columns)} FROM "{relation}"'
+
+
+def _consolidated(table: pa.Table) -> pa.Table:
+    """Join the chunks of a table that came in many small ones: each costs DuckDB as much as a large one."""
+    chunks = table.column(0).num_chunks
+    if chunks <= max(_FEW_CHUNKS, table.num_rows // _TINY_ROWS):
+        return table
+    return table.unify_dictionaries().combine_chunks()

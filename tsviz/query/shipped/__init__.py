@@ -1,0 +1,1 @@
+"""The SQL of the shipped views and macros, by theme."""

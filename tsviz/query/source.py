@@ -1,0 +1,47 @@
+"""What the catalog asks of a bundle, and nothing more (architecture.md, section 3: query knows the trace only).
+
+The reader of `tsviz.trace` satisfies these protocols; tests pass fakes made of Arrow tables in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+
+class Part(Protocol):
+    """The recording of one scheduler: one node and rank of a bundle."""
+
+    @property
+    def node(self) -> str:
+        """Name of the node, constant in the part."""
+
+    @property
+    def rank(self) -> int:
+        """Rank on that node, constant in the part."""
+
+    def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
+        """Return the recorded tables by name: validated, rows at or below the last commit.
+
+        Large finished tables are datasets over Parquet with row groups near a million rows; the others are in memory
+        or mapped. A table that is missing counts as empty, and so does a column.
+        """
+
+
+class Bundle(Protocol):
+    """A trace: its name and its parts."""
+
+    @property
+    def name(self) -> str:
+        """What the `trace` column says."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The parts, in the order in which the catalog lists them."""
+
+
+Opener = Callable[[str], Bundle]
+"""Opens the bundle at a path; raises an error that names file, place, expected and found."""

@@ -1,0 +1,84 @@
+"""Block tables at any round, rebuilt from recorded differences."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from tsviz.trace.reader import Part
+
+from .lifetimes import PerRequest, column, words
+from .snapshot import BlockTable
+
+_HELD_CACHE = 1 << 14
+
+
+class RecordedTables:
+    """Block tables of every request of one part, by (submission, round)."""
+
+    def __init__(self, part: Part) -> None:
+        """Raises `TraceError` when the table of changes cannot be read."""
+        changes = part.table("table_changes")
+        self._rows = PerRequest(column(changes, "submission"), column(changes, "round"))
+        self._round = column(changes, "round")
+        self._group = [group or "" for group in words(changes, "group")]
+        self._fresh = changes["fresh"].to_numpy(zero_copy_only=False)
+        self._first = column(changes, "first_slot")
+        self._length = column(changes, "length_slots")
+        lists = changes["pages"].combine_chunks()
+        self._offsets = lists.offsets.to_numpy()
+        self._pages = lists.values.to_numpy()
+        self._groups = {group["group_id"]: i for i, group in reversed(list(enumerate(part.config["cache_groups"])))}
+        self._block_tokens = {g["group_id"]: int(g["block_granularity"]) for g in part.config["cache_groups"]}
+        self._cached_held = lru_cache(_HELD_CACHE)(self._held)
+
+    def _apply(self, rows: np.ndarray) -> dict[str, list[int]]:
+        tables: dict[str, list[int]] = {}
+        for row in rows.tolist():
+            group = self._group[row]
+            if self._fresh[row] or group not in tables:
+                tables[group] = []
+            table, first, length = tables[group], int(self._first[row]), int(self._length[row])
+            pages = self._pages[self._offsets[row] : self._offsets[row + 1]].tolist()
+            if len(table) < first:
+                table.extend([0] * (first - len(table)))
+            table[first : first + len(pages)] = pages
+            del table[length:]
+        return tables
+
+    def at(self, submission: int, round_: int) -> dict[str, list[int]]:
+        """Return the tables as last written at or before `round_`, by group; 0 is a hole."""
+        return self._apply(self._rows.until(submission, round_))
+
+    def held(self, submission: int, round_: int) -> frozenset[tuple[int, int]]:
+        """Return the (group index, page) pairs that stand in the request's tables behind the plan of `round_`."""
+        return self._cached_held(submission, len(self._rows.until(submission, round_)))
+
+    def _held(self, submission: int, changes: int) -> frozenset[tuple[int, int]]:
+        rows = self._rows.until(submission, 0xFFFF_FFFF)[:changes]
+        return frozenset(
+            (self._groups.get(group, -1), page) for group, table in self._apply(rows).items() for page in table if page
+        )
+
+    def tables(self, submission: int, round_: int, zeroed: dict[str, frozenset[int]]) -> tuple[BlockTable, ...]:
+        """Return the tables at `round_` with what its plan changed; `zeroed` are the pages it zeroed, by group."""
+        rows = self._rows.until(submission, round_)
+        earlier = rows[self._round[rows] < round_]
+        now, before = self._apply(rows), self._apply(earlier)
+        restarted = {self._group[r] for r in rows[len(earlier) :].tolist() if self._fresh[r]}
+        built = []
+        for group, pages in now.items():
+            old = [] if group in restarted else before.get(group, [])
+            changed = {slot for slot, page in enumerate(pages) if (old[slot] if slot < len(old) else None) != page}
+            built.append(
+                BlockTable(
+                    group=group,
+                    block_tokens=self._block_tokens.get(group, 0),
+                    pages=tuple(pages),
+                    changed=frozenset(changed),
+                    before={slot: old[slot] for slot in changed if slot < len(old)},
+                    zeroed=frozenset(s for s in changed if pages[s] in zeroed.get(group, frozenset())),
+                )
+            )
+        return tuple(built)

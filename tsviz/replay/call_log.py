@@ -1,0 +1,203 @@
+"""The calls of a part as values, in order, ready to be made again (architecture.md, section 2)."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tsviz.trace import entries as e
+from tsviz.trace.chains import next_digest
+from tsviz.trace.errors import Damaged
+from tsviz.trace.reader import Part
+from tsviz.trace.tokens import FULL
+
+from .invented import InventedTokens
+
+_CHUNK_ROWS = 1 << 16
+_TOKENS_LIMIT = 1 << 26
+_PLAIN = frozenset((e.PLAN, e.CLEAR, e.CLEAR_L1, e.DRAIN))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One recorded call. Only the fields of its kind are filled; `round` is that of the plan which it precedes."""
+
+    seq: int
+    round: int
+    kind: str
+    outcome: str
+    result: bool | None
+    items: int
+    specs: tuple[e.Spec, ...] = ()
+    first_submission: int = -1
+    events: tuple[e.Event, ...] = ()
+    applied: tuple[bool, ...] = ()
+    submissions: tuple[int, ...] = ()
+    keys: tuple[tuple[int, str, int], ...] = ()
+
+
+class _Cursor:
+    """Walks a table whose rows belong to calls, in order of `call_seq`."""
+
+    def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
+        self._rows = self._iterate(table.select(["call_seq", *names]))
+        self._next: tuple[Any, ...] | None = next(self._rows, None)
+
+    @staticmethod
+    def _iterate(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+        for batch in table.to_batches(max_chunksize=_CHUNK_ROWS):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def take(self, seq: int) -> list[tuple[Any, ...]]:
+        """Return the rows of a call, without their `call_seq`."""
+        taken = []
+        while self._next is not None and self._next[0] == seq:
+            taken.append(self._next[1:])
+            self._next = next(self._rows, None)
+        return taken
+
+
+class CallLog:
+    """Iterates the calls of a part. With identity tokens, prompts and results are invented so that sharing is kept."""
+
+    def __init__(self, part: Part) -> None:
+        """Raises `TraceError` when a table cannot be read."""
+        self._part = part
+        self._full = part.token_mode == FULL
+        self._invented = InventedTokens(part.prefix_tokens)
+        self._held: dict[int, int] = {}
+        self._pages: list[array[int]] = []
+        self._prefixes: dict[int, list[int]] = {}
+        if self._full:
+            self._pages = self._dictionary()
+        else:
+            grown = part.table("grown_pages")
+            columns = (grown[name].to_pylist() for name in ("submission", "index", "page"))
+            for submission, index, page in zip(*columns, strict=True):
+                self._invented.learn_page(submission, index, page)
+            prefixes = part.table("key_prefixes")
+            self._prefixes = dict(zip(prefixes["key"].to_pylist(), prefixes["pages"].to_pylist(), strict=True))
+
+    def _dictionary(self) -> list[array[int]]:
+        table = self._part.table("prefix_pages")
+        pages: list[array[int]] = []
+        for batch in table.to_batches(max_chunksize=_CHUNK_ROWS):
+            for number, tokens in zip(batch["page"].to_pylist(), batch["tokens"].to_pylist(), strict=True):
+                if number != len(pages) or len(tokens) != self._part.prefix_tokens:
+                    raise Damaged(
+                        self._part.directory, f"prefix_pages row {len(pages)}",
+                        f"page {len(pages)} of {self._part.prefix_tokens} tokens", f"page {number} of {len(tokens)}",
+                    )  # fmt: skip
+                pages.append(array("i", tokens))
+        return pages
+
+    def __iter__(self) -> Iterator[Call]:
+        part = self._part
+        events = _Cursor(
+            part.table("events"),
+            (
+                "kind",
+                "request",
+                "submission",
+                "op_id",
+                "value",
+                "applied",
+                "token_count",
+                "tokens",
+                "candidate_count",
+                "candidates",
+            ),
+        )
+        specs = _Cursor(
+            part.table("submissions"),
+            ("request", "submission", "prompt_tokens", "max_new_tokens", "pages", "tail", "accepted"),
+        )
+        keys = _Cursor(part.table("storage_keys"), ("group_index", "key", "content_hash", "page_offset"))
+        table = part.table("calls")
+        names = ("seq", "round", "kind", "outcome", "result", "items")
+        for batch in table.select(names).to_batches(max_chunksize=_CHUNK_ROWS):
+            for seq, round_, kind, outcome, result, items in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                if kind == e.ADVANCE:
+                    taken = events.take(seq)
+                    yield Call(
+                        seq, round_, kind, outcome, result, items,
+                        events=tuple(self._event(row) for row in taken), applied=tuple(row[5] for row in taken),
+                        submissions=tuple(row[2] for row in taken),
+                    )  # fmt: skip
+                elif kind == e.SUBMIT:
+                    rows = specs.take(seq)
+                    first = rows[0][1] if rows else -1
+                    made = tuple(self._spec(row) for row in rows)
+                    yield Call(seq, round_, kind, outcome, result, items, specs=made, first_submission=first)
+                elif kind in (e.REGISTER_KEYS, e.UNREGISTER_KEYS):
+                    found = tuple((row[0], self._hash(row[1], row[2]), row[3]) for row in keys.take(seq))
+                    yield Call(seq, round_, kind, outcome, result, items, keys=found)
+                elif kind in _PLAIN:
+                    yield Call(seq, round_, kind, outcome, result, items)
+                else:
+                    raise Damaged(part.directory, f"calls, seq {seq}", "a kind of call that this reader knows", kind)
+
+    def _spec(self, row: tuple[Any, ...]) -> e.Spec:
+        request, submission, prompt_tokens, max_new, pages, tail, accepted = row
+        if self._full:
+            tokens: array[int] = array("i")
+            for page in pages:
+                if not 0 <= page < len(self._pages):
+                    place = f"submissions, submission {submission}"
+                    raise Damaged(self._part.directory, place, f"a page below {len(self._pages)}", str(page))
+                tokens.extend(self._pages[page])
+            tokens.extend(tail or ())
+        else:
+            if len(pages) != prompt_tokens // self._part.prefix_tokens or prompt_tokens > _TOKENS_LIMIT:
+                place = f"submissions, submission {submission}"
+                found = f"{len(pages)} pages for {prompt_tokens} tokens"
+                raise Damaged(self._part.directory, place, "every full page of the prompt", found)
+            self._invented.learn_prompt(submission, pages)
+            tokens = self._invented.tokens(submission, 0, prompt_tokens)
+            if accepted:
+                self._held[submission] = prompt_tokens
+        if len(tokens) != prompt_tokens:
+            place = f"submissions, submission {submission}"
+            raise Damaged(self._part.directory, place, f"{prompt_tokens} prompt tokens", str(len(tokens)))
+        return e.Spec(request, tokens, max_new)
+
+    def _event(self, row: tuple[Any, ...]) -> e.Event:
+        kind, request, submission, op_id, value, applied, token_count, tokens, candidate_count, candidates = row
+        if not self._full:
+            if not 0 <= token_count <= _TOKENS_LIMIT or not 0 <= candidate_count <= _TOKENS_LIMIT:
+                found = f"{token_count} tokens, {candidate_count} candidates"
+                raise Damaged(self._part.directory, "events", f"at most {_TOKENS_LIMIT} of either", found)
+            candidates = [0] * candidate_count
+            invented = self._invent(submission, token_count, lands=applied)
+            if kind == e.EXTEND_RESULT:
+                tokens = invented
+            elif kind == e.REMOTE_PREFILL_DONE and token_count:
+                value = invented[0]
+        return e.Event(kind, request, tokens or (), candidates or (), op_id, value)
+
+    def _invent(self, submission: int, count: int, *, lands: bool) -> array[int]:
+        """Return the next tokens of a request; `lands`: whether it took them."""
+        start = self._held.get(submission, 0)
+        if lands and submission in self._held:
+            self._held[submission] = start + count
+        return self._invented.tokens(submission, start, count)
+
+    def _hash(self, key: int, content_hash: str | None) -> str:
+        if content_hash is not None:
+            return content_hash
+        if key in self._prefixes:
+            return prefix_hash(self._invented.chain(self._prefixes[key]), self._part.prefix_tokens)
+        return hashlib.sha256(f"a key without a request, {key}".encode()).hexdigest()
+
+
+def prefix_hash(tokens: Sequence[int], page_tokens: int) -> str:
+    """Return the content hash of a prefix of whole pages (scheduler-rules.md, section 10.4)."""
+    digest = b""
+    for start in range(0, len(tokens), page_tokens):
+        digest = next_digest(digest, array("i", tokens[start : start + page_tokens]).tobytes())
+    return digest.hex()

@@ -1,0 +1,129 @@
+"""What happened to every request, as columns: where its rows, results, tables and end lie.
+
+All look-ups are binary searches over (submission, round), so any round costs the same as any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tsviz.trace.reader import Part
+
+Longs = npt.NDArray[np.int64]
+
+ENDS = {"finish": "finished", "succeeded": "finished", "abort": "aborted", "failed": "aborted"}
+NEVER = np.iinfo(np.int64).max
+
+
+def keys(submission: npt.NDArray[Any], round_: npt.NDArray[Any]) -> Longs:
+    """Return sortable (submission, round) keys."""
+    return (submission.astype(np.int64) << 32) | round_.astype(np.int64)
+
+
+class PerRequest:
+    """Rows of one table in order of (submission, round); `order` maps back to rows of the table."""
+
+    def __init__(self, submission: npt.NDArray[Any], round_: npt.NDArray[Any]) -> None:
+        unsorted = keys(submission, round_)
+        self.order: Longs = np.argsort(unsorted, kind="stable")
+        self.keys: Longs = unsorted[self.order]
+
+    def last(self, submissions: Longs, round_: int) -> Longs:
+        """Return, per submission, the table row of its last entry at or before `round_`; -1 if there is none."""
+        if not len(self.keys):
+            return np.full(len(submissions), -1, np.int64)
+        wanted = (submissions << 32) | round_
+        position = np.searchsorted(self.keys, wanted, side="right") - 1
+        found = (position >= 0) & ((self.keys[np.maximum(position, 0)] >> 32) == submissions)
+        return np.where(found, self.order[np.maximum(position, 0)], -1)
+
+    def until(self, submission: int, round_: int) -> Longs:
+        """Return the table rows of one submission at or before `round_`, in order."""
+        low = np.searchsorted(self.keys, submission << 32, side="left")
+        high = np.searchsorted(self.keys, (submission << 32) | round_, side="right")
+        return self.order[low:high]
+
+    def rounds(self, submission: int) -> Longs:
+        """Return the rounds of all entries of one submission, in order."""
+        low = np.searchsorted(self.keys, submission << 32, side="left")
+        high = np.searchsorted(self.keys, (submission + 1) << 32, side="left")
+        return self.keys[low:high] & 0xFFFF_FFFF
+
+
+def column(table: Any, name: str, missing: int = -1) -> npt.NDArray[Any]:
+    """Return an integer column as numpy; `missing` stands for null."""
+    values = table[name]
+    if values.null_count:
+        values = values.fill_null(missing)
+    array: npt.NDArray[Any] = values.to_numpy()
+    return array
+
+
+def words(table: Any, name: str) -> list[str | None]:
+    """Return a word column as Python strings."""
+    strings: list[str | None] = table[name].to_pylist()
+    return strings
+
+
+class Lifetimes:
+    """Columns of one part that say what happened to each submission."""
+
+    def __init__(self, part: Part) -> None:
+        """Raises `TraceError` when a table cannot be read."""
+        submissions, operations, events = part.table("submissions"), part.table("operations"), part.table("events")
+        self.names = [name or "" for name in words(submissions, "request")]
+        self.count = len(self.names)
+        self.submitted = column(submissions, "round").astype(np.int64)
+        self.accepted = submissions["accepted"].to_numpy(zero_copy_only=False)
+        self.prompt = column(submissions, "prompt_tokens").astype(np.int64)
+        self.max_new = column(submissions, "max_new_tokens").astype(np.int64)
+        self.op_kind = np.array(words(operations, "kind"), dtype=object)
+        self.op_round = column(operations, "round")
+        self.op_begin = column(operations, "begin_tokens")
+        self.op_input = column(operations, "input_tokens")
+        self.op_prefill = column(operations, "prefill_tokens")
+        self.op_rows = PerRequest(column(operations, "submission"), self.op_round)
+        self._events(events)
+        changes = part.table("table_changes")
+        fresh = changes["fresh"].to_numpy(zero_copy_only=False)
+        starts = np.unique(keys(column(changes, "submission")[fresh], column(changes, "round")[fresh]))
+        self.start_submission, self.start_round = starts >> 32, starts & 0xFFFF_FFFF
+
+    def _events(self, events: Any) -> None:
+        kinds = np.array(words(events, "kind"), dtype=object)
+        submission, round_ = column(events, "submission").astype(np.int64), column(events, "round").astype(np.int64)
+        landed = column(events, "token_count").astype(np.int64)
+        applied = events["applied"].to_numpy(zero_copy_only=False)
+        landed[~applied] = 0
+        kinds[~applied] = None
+        self.event_rows = PerRequest(submission, round_)
+        self._landed = np.concatenate([[0], np.cumsum(landed[self.event_rows.order])])
+        self.end_round = np.full(self.count, NEVER, np.int64)
+        self.end_kind = np.full(self.count, "", dtype=object)
+        self.bootstrapped = np.full(self.count, NEVER, np.int64)
+        self.remote_done = np.full(self.count, NEVER, np.int64)
+        self.runtime_retracts = np.unique(keys(submission[kinds == "retract"], round_[kinds == "retract"]))
+        for kind, state in ENDS.items():
+            chosen = np.flatnonzero((kinds == kind) & (submission >= 0))
+            for row in chosen.tolist():
+                if round_[row] < self.end_round[submission[row]]:
+                    self.end_round[submission[row]], self.end_kind[submission[row]] = round_[row], state
+        for kind, target in (("bootstrapped", self.bootstrapped), ("remote_prefill_done", self.remote_done)):
+            chosen = np.flatnonzero((kinds == kind) & (submission >= 0))
+            np.minimum.at(target, submission[chosen], round_[chosen])
+
+    def landed(self, submissions: Longs, round_: int) -> Longs:
+        """Return, per submission, how many generated tokens had landed before the plan of `round_`."""
+        table = self.event_rows.keys
+        low = np.searchsorted(table, submissions << 32, side="left")
+        high = np.searchsorted(table, (submissions << 32) | round_, side="right")
+        landed: Longs = self._landed[high] - self._landed[low]
+        return landed
+
+    def live(self, round_: int) -> Longs:
+        """Return the submissions that were there at the plan of `round_`, those that ended right before it included."""
+        there = self.accepted & (self.submitted <= round_) & (self.end_round >= round_)
+        return np.flatnonzero(there).astype(np.int64)

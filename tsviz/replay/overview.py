@@ -1,0 +1,63 @@
+"""What a bundle is and how it ended, as plain data (`tsviz info`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from tsviz.trace.reader import Bundle, Part
+
+
+def overview(bundle: Bundle) -> dict[str, Any]:
+    """Return identity, origin, parts and warnings of a bundle. Raises `TraceError`."""
+    meta = bundle.meta
+    workload = meta.get("workload")
+    command = meta.get("command")
+    end = bundle.end
+    return {
+        "name": bundle.name,
+        "schema": bundle.schema,
+        "tokens": bundle.parts[0].token_mode,
+        "scheduler": meta.get("scheduler", "unknown"),
+        "workload": workload if isinstance(workload, dict) else {},
+        "command": " ".join(map(str, command)) if isinstance(command, list) else "unknown",
+        "parts": [_part(part, end) for part in bundle.parts],
+        "warnings": _warnings(bundle),
+    }
+
+
+def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
+    rounds, submissions, events = part.table("rounds"), part.table("submissions"), part.table("events")
+    name = f"{part.node}/{part.rank}"
+    parts = (end or {}).get("parts")
+    ended = parts.get(name, {}) if isinstance(parts, dict) else {}
+    times = pc.max(rounds["start_ns"]).as_py()
+    kinds = pc.value_counts(events["kind"].cast("string")).to_pylist()
+    counts = {entry["values"]: entry["counts"] for entry in kinds}
+    return {
+        "part": name,
+        "role": str(part.meta.get("role", "?")),
+        "engine": f"{part.engine.get('name', '?')} {part.engine.get('version', '?')}",
+        "rule_set": part.rule_set,
+        "rounds": part.last_round,
+        "rows": part.rows("operations"),
+        "requests": len(submissions),
+        "finished": counts.get("finish", 0) + counts.get("succeeded", 0),
+        "aborted": counts.get("abort", 0) + counts.get("failed", 0),
+        "retractions": pc.sum(rounds["retracted_requests"]).as_py() or 0,
+        "seconds": None if times is None else round(times / 1e9, 3),
+        "ended": str(ended.get("reason", "not closed")) if isinstance(ended, dict) else "not closed",
+    }
+
+
+def _warnings(bundle: Bundle) -> list[str]:
+    warnings = []
+    if bundle.end is None:
+        warnings.append("the recording was not closed: its process still runs, or was killed")
+    for part in bundle.parts:
+        if part.torn is not None:
+            warnings.append(f"{part.node}/{part.rank}: {part.torn} behind the last commit is left out")
+        if gaps := part.rows("gaps"):
+            warnings.append(f"{part.node}/{part.rank}: {gaps} gaps: rows were dropped while recording")
+    return warnings

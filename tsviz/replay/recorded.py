@@ -1,0 +1,282 @@
+"""Recorded state of one part: any round, forwards or backwards at the same cost, without re-execution.
+
+Implements `RecordedView` (architecture.md, section 6, *Recorded state*).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tsviz.trace.reader import Bundle, Part
+
+from .block_tables import RecordedTables
+from .decided_view import DERIVED, RECORDED, DecidedView
+from .event_words import event_words
+from .index import open_index
+from .lifetimes import NEVER, Lifetimes, column, words
+from .retractions import Absence, absences
+from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Row, Snapshot, TraceHead, Transfer
+
+
+class PartView:
+    """Recorded state of one part of a bundle."""
+
+    def __init__(self, bundle: Bundle, part: Part, decided: DecidedView | None = None) -> None:
+        """Read what every round needs; `decided` adds causes and reserves. Raises `TraceError`."""
+        self._part = part
+        self._decided = decided
+        self._rounds = part.table("rounds")
+        self._numbers = column(self._rounds, "round")
+        self._life = Lifetimes(part)
+        self._tables = RecordedTables(part)
+        self.head = self._head(bundle)
+        operations = part.table("operations")
+        self._op_slot, self._op_replay = column(operations, "slot"), column(operations, "replay_tokens")
+        self._op_submission = column(operations, "submission")
+        self._event_round = column(part.table("events"), "round")
+        self._transfer_round = column(part.table("transfers"), "round")
+        self._zeroed_round = column(part.table("zeroed"), "round")
+
+    def _head(self, bundle: Bundle) -> TraceHead:
+        part = self._part
+        return TraceHead(
+            name=bundle.name,
+            node=part.node,
+            rank=part.rank,
+            role=str(part.meta.get("role", "?")),
+            engine=str(part.engine.get("name", "?")),
+            engine_version=str(part.engine.get("version", "?")),
+            rule_set=part.rule_set,
+            rounds=int(self._numbers[-1]) if len(self._numbers) else 0,
+            requests=self._life.count,
+            live=part.live,
+            clock=part.clock,
+            gaps=part.rows("gaps"),
+            parts=tuple(f"{p.node}/{p.rank}" for p in bundle.parts),
+        )
+
+    @cached_property
+    def _absences(self) -> list[Absence]:
+        counts = column(self._rounds, "retracted_requests")
+        retracted = {int(self._numbers[i]): int(counts[i]) for i in np.flatnonzero(counts)}
+        transfers = self._part.table("transfers")
+        saved: dict[int, set[tuple[int, int]]] = {}
+        ordered = np.array(transfers["source_pinned"].fill_null(True).to_numpy(zero_copy_only=False), np.bool_)
+        groups, pages = column(transfers, "group_index"), column(transfers, "src_page")
+        for row in np.flatnonzero(~ordered).tolist():
+            saved.setdefault(int(self._transfer_round[row]), set()).add((int(groups[row]), int(pages[row])))
+        return absences(self._life, retracted, {r: frozenset(p) for r, p in saved.items()}, self._tables.held)
+
+    @cached_property
+    def _absent(self) -> dict[int, list[Absence]]:
+        by_submission: dict[int, list[Absence]] = {}
+        for absence in self._absences:
+            by_submission.setdefault(absence.submission, []).append(absence)
+        return by_submission
+
+    def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
+        """Return what is known at `round_` (clamped to the trace), with the tables of submission `selected`."""
+        if not len(self._numbers):
+            return self._empty()
+        index = int(np.clip(np.searchsorted(self._numbers, round_), 0, len(self._numbers) - 1))
+        number = int(self._numbers[index])
+        row: dict[str, Any] = self._rounds.slice(index, 1).to_pylist()[0]
+        zeroed = self._zeroed(number)
+        rows = self._rows(number)
+        scheduled = {r.submission for r in rows}
+        config = self._part.config
+        return Snapshot(
+            head=self.head,
+            round=number,
+            start_ns=row["start_ns"],
+            budget_tokens=int(config["max_scheduled_tokens"]),
+            scheduled_tokens=row["scheduled_tokens"],
+            batch_slots=int(config["max_batch_size"]),
+            rows=rows,
+            requests=self._requests(number, scheduled),
+            counts={
+                "bootstrapping": row["bootstrapping_requests"],
+                "waiting": row["waiting_requests"],
+                "prefilling": row["prefilling_requests"],
+                "decoding": row["decoding_requests"],
+                "pd_transfer": row["pd_transfer_requests"],
+            },
+            retracted=row["retracted_requests"],
+            transfers=self._transfers(number),
+            pool=Pool(max(0, int(config["num_device_pages"]) - 1), row["empty_pages"], sum(map(len, zeroed.values()))),
+            selected=selected,
+            tables=() if selected is None else self._selected(selected, number, zeroed),
+            events=self._events(number),
+            decisions=self._source(number),
+            reserve=None if selected is None or self._decided is None else self._decided.reserve(selected, number),
+        )
+
+    def _source(self, number: int) -> str:
+        decided = self._decided
+        return "none" if decided is None or number > decided.last_round else decided.source
+
+    def next_mark(self, round_: int, submission: int | None, step: int) -> int | None:
+        """Return the next (`step` 1) or previous (-1) round in which `submission` was scheduled or changed state.
+
+        Without a submission: in which anything was retracted. None when there is no such round.
+        """
+        if submission is None:
+            marks = self._numbers[np.flatnonzero(column(self._rounds, "retracted_requests"))].astype(np.int64)
+        else:
+            gone = [a.since for a in self._absent.get(submission, [])]
+            ends = [e for e in (int(self._life.end_round[submission]),) if e != NEVER]
+            first = [int(self._life.submitted[submission])]
+            marks = np.unique(
+                np.concatenate([self._life.op_rows.rounds(submission), gone, ends, first]).astype(np.int64)
+            )
+        chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
+        return int(chosen[0]) if len(chosen) else None
+
+    def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
+        low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
+        usable = max(0, int(self._part.config["num_device_pages"]) - 1)
+        occupied = usable - column(self._rounds, "empty_pages")[low:high].astype(np.int64)
+        starts = np.linspace(0, len(occupied), min(buckets, len(occupied)), endpoint=False).astype(np.int64)
+        return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
+
+    def find_request(self, request: str) -> int | None:
+        """Return the last submission with this request id."""
+        for submission in range(self._life.count - 1, -1, -1):
+            if self._life.names[submission] == request:
+                return submission
+        return None
+
+    def _rows(self, number: int) -> tuple[Row, ...]:
+        life = self._life
+        low, high = np.searchsorted(life.op_round, (number, number + 1))
+        return tuple(
+            Row(
+                kind=str(life.op_kind[i]),
+                request=life.names[self._op_submission[i]],
+                submission=int(self._op_submission[i]),
+                slot=int(self._op_slot[i]),
+                begin_tokens=None if life.op_begin[i] < 0 else int(life.op_begin[i]),
+                input_tokens=int(life.op_input[i]),
+                replay_tokens=int(self._op_replay[i]),
+                prefill_tokens=int(life.op_prefill[i]),
+            )
+            for i in range(low, high)
+        )
+
+    def _requests(self, number: int, scheduled: set[int]) -> tuple[RequestLine, ...]:
+        life = self._life
+        there = life.live(number)
+        last, landed = life.op_rows.last(there, number), life.landed(there, number)
+        lines = []
+        causes = [None] * len(there) if self._decided is None else self._decided.causes(there, number)
+        for submission, row, generated, cause in zip(
+            there.tolist(), last.tolist(), landed.tolist(), causes, strict=True
+        ):
+            absent = self._absent.get(submission, ())
+            state = self._state(submission, row, number)
+            holding = state not in ("waiting", "bootstrapping", "retracted", "finished", "aborted")
+            lines.append(
+                RequestLine(
+                    request=life.names[submission],
+                    submission=submission,
+                    state=state,
+                    computed_tokens=self._computed(submission, row, generated, state),
+                    prompt_tokens=int(life.prompt[submission]),
+                    generated_tokens=generated,
+                    max_new_tokens=int(life.max_new[submission]),
+                    held_pages=len(self._tables.held(submission, number)) if holding else 0,
+                    age_rounds=number - int(life.submitted[submission]),
+                    scheduled=submission in scheduled,
+                    retractions=sum(a.since <= number for a in absent),
+                    cause=cause if state not in ("finished", "aborted") else None,
+                )
+            )
+        return tuple(lines)
+
+    def _state(self, submission: int, row: int, number: int) -> str:
+        life = self._life
+        if life.end_round[submission] <= number:
+            return str(life.end_kind[submission])
+        if any(a.since <= number < a.back for a in self._absent.get(submission, ())):
+            return "retracted"
+        if row < 0:
+            fused = self.head.role == "Fused"
+            return "waiting" if fused or life.bootstrapped[submission] <= number else "bootstrapping"
+        kind = life.op_kind[row]
+        if kind == "prefill":
+            return "prefill_done" if life.op_begin[row] + life.op_input[row] == life.op_prefill[row] else "prefilling"
+        if kind == "remote_prefill":
+            return "prefill_done" if life.remote_done[submission] <= number else "remote"
+        return "remote" if kind == "remote_decode" else "decoding"
+
+    def _computed(self, submission: int, row: int, generated: int, state: str) -> int:
+        life = self._life
+        if row < 0 or state == "retracted":
+            return 0
+        if life.op_kind[row] == "prefill":
+            return int(life.op_begin[row] + life.op_input[row])
+        return int(life.prompt[submission]) + max(0, generated - 1)
+
+    def _selected(self, submission: int, number: int, zeroed: dict[str, frozenset[int]]) -> tuple[BlockTable, ...]:
+        if not 0 <= submission < self._life.count:
+            return ()
+        there = self._life.end_round[submission] > number
+        gone = any(a.since <= number < a.back for a in self._absent.get(submission, ()))
+        return self._tables.tables(submission, number, zeroed) if there and not gone else ()
+
+    def _zeroed(self, number: int) -> dict[str, frozenset[int]]:
+        low, high = np.searchsorted(self._zeroed_round, (number, number + 1))
+        rows = self._part.table("zeroed").slice(low, high - low)
+        pages: dict[str, set[int]] = {}
+        for group, page in zip(words(rows, "group"), rows["page"].to_pylist(), strict=True):
+            pages.setdefault(group or "", set()).add(page)
+        return {group: frozenset(found) for group, found in pages.items()}
+
+    @cached_property
+    def _acknowledged(self) -> dict[int, int]:
+        events = self._part.table("events")
+        op_ids = column(events, "op_id")
+        return {int(op_ids[i]): int(self._event_round[i]) for i in np.flatnonzero(op_ids >= 0)}
+
+    def _transfers(self, number: int) -> tuple[Transfer, ...]:
+        low, high = np.searchsorted(self._transfer_round, (number, number + 1))
+        found: dict[int, Transfer] = {}
+        for row in self._part.table("transfers").slice(low, high - low).to_pylist():
+            op_id, before = row["op_id"], found.get(row["op_id"])
+            pages = 1 if before is None else before.pages + 1
+            found[op_id] = Transfer(op_id, row["kind"], pages, row["source_pinned"], self._acknowledged.get(op_id))
+        return tuple(found.values())
+
+    def _events(self, number: int) -> tuple[str, ...]:
+        low, high = np.searchsorted(self._event_round, (number, number + 1))
+        return event_words(self._part.table("events").slice(low, high - low).to_pylist())
+
+    def _empty(self) -> Snapshot:
+        config = self._part.config
+        pool = Pool(max(0, int(config["num_device_pages"]) - 1), max(0, int(config["num_device_pages"]) - 1), 0)
+        return Snapshot(
+            head=self.head, round=0, start_ns=0, budget_tokens=int(config["max_scheduled_tokens"]), scheduled_tokens=0,
+            batch_slots=int(config["max_batch_size"]), rows=(), requests=(), counts={}, retracted=0, transfers=(),
+            pool=pool, selected=None, tables=(), events=(),
+        )  # fmt: skip
+
+
+def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) -> RecordedView:
+    """Return the recorded state of a part of a bundle, with its decisions where they are recorded or indexed.
+
+    Raises KeyError for a part that is not there, `TraceError`.
+    """
+    part = bundle.part(node, rank)
+    return PartView(bundle, part, _decided(part))
+
+
+def _decided(part: Part) -> DecidedView | None:
+    groups = [str(group["group_id"]) for group in part.config["cache_groups"]]
+    if part.level == "decisions":
+        return DecidedView(part, RECORDED, part.last_round, groups)
+    index = open_index(part)
+    return None if index is None else DecidedView(index, DERIVED, index.last_round, groups)

@@ -1,0 +1,103 @@
+"""Making the recorded calls again on a fresh scheduler (architecture.md, section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tsviz.trace import entries as e
+from tsviz.trace.api_events import make_event, read_counters
+from tsviz.trace.config import build_config
+from tsviz.trace.errors import Damaged
+from tsviz.trace.reader import Part
+from tsviz.trace.rounds import PlanBook, RoundRecord
+from tsviz.trace.tokens import FULL
+
+from .call_log import Call, CallLog
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One call that was made again: what came of it. `record` is set for a plan that did not raise."""
+
+    call: Call
+    outcome: str
+    message: str
+    result: bool | None
+    items: int
+    record: RoundRecord | None
+
+
+class Reexecution:
+    """Iterates the calls of a part, each made on a fresh scheduler of `module` when it is asked for."""
+
+    def __init__(self, part: Part, module: Any, **options: Any) -> None:
+        """Build the scheduler from the part's config; `options` are the twin's own keywords (`observer`).
+
+        Raises `Damaged` when the config cannot be built, `TraceError` when a table cannot be read.
+        """
+        try:
+            self.scheduler = module.Scheduler(build_config(module, part.config), **options)
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            place = f"config ({type(error).__name__})"
+            raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
+        self._module = module
+        self._log = CallLog(part)
+        self._content = part.token_mode == FULL
+        self._book = PlanBook(content=self._content)
+
+    def submission(self, request: str) -> int:
+        """Return the submission that a request id names now; -1 for an id that was never submitted."""
+        return self._book.submission(request)
+
+    def __iter__(self) -> Iterator[Executed]:
+        for call in self._log:
+            yield self._make(call)
+
+    def _make(self, call: Call) -> Executed:
+        scheduler, record, result, items = self.scheduler, None, None, call.items
+        outcome, message = "ok", ""
+        waiting = scheduler.waiting_size() if call.kind == e.PLAN else 0
+        try:
+            match call.kind:
+                case e.PLAN:
+                    plan = scheduler.next_execution_plan()
+                    record = self._book.record(plan, waiting, read_counters(scheduler))
+                case e.ADVANCE:
+                    self._advance(call)
+                case e.SUBMIT:
+                    scheduler.submit_requests([self._spec(spec) for spec in call.specs])
+                case e.REGISTER_KEYS | e.UNREGISTER_KEYS:
+                    groups, hashes, offsets = ([key[i] for key in call.keys] for i in range(3))
+                    # Lists of unequal lengths were refused; one that is too long stands for whichever it was.
+                    groups += [0] * min(1, call.items - len(call.keys))
+                    getattr(scheduler, call.kind)(groups, hashes, offsets)
+                case e.CLEAR | e.CLEAR_L1:
+                    result = getattr(scheduler, call.kind)()
+                case e.DRAIN:
+                    items = len(scheduler.drain_kv_events())
+        except Exception as error:
+            outcome, message = type(error).__name__, str(error)
+        self._book_keeping(call, outcome)
+        return Executed(call, outcome, message, result, items, record)
+
+    def _advance(self, call: Call) -> None:
+        execution_event = self._module.ExecutionEvent()
+        for event in call.events:
+            execution_event.add_event(make_event(self._module, event))
+        self.scheduler.advance(execution_event)
+
+    def _spec(self, spec: e.Spec) -> Any:
+        made = self._module.RequestSpec()
+        made.request_id, made.tokens, made.max_new_tokens = spec.request, list(spec.tokens), spec.max_new_tokens
+        return made
+
+    def _book_keeping(self, call: Call, outcome: str) -> None:
+        if call.kind == e.SUBMIT and outcome == "ok":
+            for offset, spec in enumerate(call.specs):
+                self._book.submit(spec.request, call.first_submission + offset)
+        elif call.kind == e.ADVANCE:
+            for event, applied in zip(call.events, call.applied, strict=True):
+                if event.kind == e.RETRACT and event.request is not None and applied:
+                    self._book.retract(event.request)

@@ -1,0 +1,1 @@
+"""The classes behind `tsviz.scheduler.compat`: strict types outside, plain values inside."""

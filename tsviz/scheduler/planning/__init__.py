@@ -1,0 +1,1 @@
+"""The planning half: chunk cutting, demands and reserves, role grammars, retraction, readmission."""

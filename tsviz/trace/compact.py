@@ -1,0 +1,114 @@
+"""Closing a part: its hot streams become sorted Parquet row groups near a million rows.
+
+Rows are appended in order of rounds, so row groups are sorted as they come. The manifest, written last, makes the cold
+files count and lets the hot ones go. It holds a CRC of every file, since the checksums of Parquet pages leave out their
+headers, and one of its footer for a reader that does not want the whole file.
+"""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from . import hot, layout
+from .catalogue import TABLES
+from .columns import INTS, TEXT, Table
+
+ROW_GROUP_ROWS = 1 << 20
+_LIST_GROUP_ROWS = 1 << 18
+
+
+def compact_part(part: Path) -> None:
+    """Compact the committed hot tables of a part directory and remove them. Raises `TraceError` or OSError.
+
+    May be called again after it was interrupted at any point.
+    """
+    draft = part / (layout.COLD + ".draft")
+    if draft.exists():
+        shutil.rmtree(draft)
+    if not (part / layout.COLD / layout.MANIFEST_FILE).exists():
+        draft.mkdir()
+        try:
+            _write_cold(hot.HotTables(part / layout.HOT), draft)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        draft.replace(part / layout.COLD)
+    shutil.rmtree(part / layout.HOT, ignore_errors=True)
+
+
+def _write_cold(source: hot.HotTables, draft: Path) -> None:
+    tables: dict[str, Any] = {}
+    for table in TABLES.values():
+        path = draft / f"{table.name}.parquet"
+        rows = _write(path, table, source.batches(table))
+        if rows:
+            tables[table.name] = {
+                "rows": rows, "bytes": path.stat().st_size, "crc": file_crc(path), "footer_crc": footer_crc(path),
+            }  # fmt: skip
+        else:
+            path.unlink()
+    manifest = {"tables": tables, "last_round": source.last_round, "last_seq": source.last_seq}
+    layout.write_json(draft / layout.MANIFEST_FILE, manifest)
+
+
+def file_crc(path: Path) -> int:
+    """Return the CRC of a whole file."""
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+def footer_crc(path: Path) -> int:
+    """Return the CRC of a Parquet file's footer. Raises ValueError where there is no room for the footer it claims."""
+    with path.open("rb") as file:
+        file.seek(-8, 2)
+        length = int.from_bytes(file.read(4), "little")
+        if length > file.tell() - 4:
+            raise ValueError(f"a footer of {length} bytes")
+        file.seek(-8 - length, 2)
+        return zlib.crc32(file.read())
+
+
+def _write(path: Path, table: Table, batches: Iterator[pa.RecordBatch]) -> int:
+    has_lists = any(c.type == INTS for c in table.columns)
+    limit = _LIST_GROUP_ROWS if has_lists else ROW_GROUP_ROWS
+    words = [c.name for c in table.columns if c.type == TEXT]
+    rows = 0
+    writer = pq.ParquetWriter(
+        path,
+        table.schema,
+        compression="zstd",
+        compression_level=6,
+        use_dictionary=words,
+        dictionary_pagesize_limit=8 << 20,
+        column_encoding={c.name: "DELTA_BINARY_PACKED" for c in table.columns if c.type in (pa.int32(), pa.int64())},
+        write_page_checksum=True,
+        write_statistics=True,
+    )
+    with writer:
+        pending: list[pa.RecordBatch] = []
+        waiting = 0
+        for batch in batches:
+            pending.append(batch)
+            waiting += batch.num_rows
+            if waiting >= limit:
+                joined = pa.Table.from_batches(pending, table.schema).unify_dictionaries()
+                whole = waiting - waiting % limit
+                writer.write_table(joined.slice(0, whole), row_group_size=limit)
+                rest = joined.slice(whole)
+                pending, waiting = rest.to_batches(), rest.num_rows
+                rows += whole
+        if waiting:
+            joined = pa.Table.from_batches(pending, table.schema).unify_dictionaries()
+            writer.write_table(joined, row_group_size=limit)
+            rows += waiting
+    return rows

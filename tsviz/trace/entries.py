@@ -1,0 +1,147 @@
+"""What the recorder hands to the writer: one small tuple a call, holding references, made on the loop thread.
+
+Nothing is copied that cannot change: plans are immutable, and an event is held by reference only when nobody else can
+reach it any more (see `adapters.tokenspeed`). Everything else is taken apart by the writer, off the loop.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .rounds import Counters
+
+SUBMIT = "submit"
+ADVANCE = "advance"
+PLAN = "plan"
+REGISTER_KEYS = "register_storage_keys"
+UNREGISTER_KEYS = "unregister_storage_keys"
+CLEAR = "clear_cache"
+CLEAR_L1 = "clear_l1_cache"
+DRAIN = "drain_kv_events"
+
+EXTEND_RESULT = "extend_result"
+FINISH = "finish"
+ABORT = "abort"
+RETRACT = "retract"
+UPDATE_RESERVE = "update_reserve"
+WRITE_BACK_DONE = "write_back_done"
+LOAD_BACK_DONE = "load_back_done"
+BOOTSTRAPPED = "bootstrapped"
+FAILED = "failed"
+SUCCEEDED = "succeeded"
+REMOTE_PREFILL_DONE = "remote_prefill_done"
+
+
+class Failure(NamedTuple):
+    """An exception that a call raised."""
+
+    kind: str
+    message: str
+
+
+class Event(NamedTuple):
+    """One event taken apart. Fields that the kind does not have are at their defaults."""
+
+    kind: str
+    request: str | None = None
+    tokens: Sequence[int] = ()
+    candidates: Sequence[int] = ()
+    op_id: int | None = None
+    value: int | None = None
+
+
+class Arrival(NamedTuple):
+    """When a request reached the engine: a time, or after another one ended plus a think time."""
+
+    arrival_ns: int | None
+    after: str | None
+    think_ns: int | None
+
+
+class Spec(NamedTuple):
+    """One submitted request."""
+
+    request: str
+    tokens: array[int]
+    max_new_tokens: int
+
+
+class PlanEntry(NamedTuple):
+    """A plan request. `plan` is None when the call raised."""
+
+    time_ns: int
+    duration_ns: int
+    plan: Any
+    waiting_before: int
+    counters: Counters | None
+    failure: Failure | None
+
+
+class AdvanceEntry(NamedTuple):
+    """An advance call. `held` says how many tokens requests held behind it: after a failure all that are named,
+    otherwise those whose bootstrap token came, which the scheduler may have ignored.
+    """
+
+    time_ns: int
+    duration_ns: int
+    events: Sequence[Any]
+    failure: Failure | None
+    held: Mapping[str, int] | None
+
+
+class SubmitEntry(NamedTuple):
+    """A submit call."""
+
+    time_ns: int
+    duration_ns: int
+    specs: Sequence[Spec]
+    arrivals: Mapping[str, Arrival] | None
+    failure: Failure | None
+
+
+class KeysEntry(NamedTuple):
+    """A registration or removal of storage keys."""
+
+    time_ns: int
+    duration_ns: int
+    kind: str
+    groups: Sequence[int]
+    hashes: Sequence[str]
+    offsets: Sequence[int]
+    failure: Failure | None
+
+
+class ClearEntry(NamedTuple):
+    """A clear of the cache and what it returned."""
+
+    time_ns: int
+    duration_ns: int
+    kind: str
+    result: bool | None
+    failure: Failure | None
+
+
+class DrainEntry(NamedTuple):
+    """A drain of KV events."""
+
+    time_ns: int
+    duration_ns: int
+    events: Sequence[Any]
+    failure: Failure | None
+
+
+class ForwardEntry(NamedTuple):
+    """Device interval of the forward of the last plan."""
+
+    start_ns: int
+    end_ns: int
+
+
+Decided = tuple[int, int, Any]
+"""A decision as an observer is told it: round, stop, value. A bare tuple, since there are many a round."""
+
+Entry = PlanEntry | AdvanceEntry | SubmitEntry | KeysEntry | ClearEntry | DrainEntry | ForwardEntry
+EventReader = Mapping[type, Any]
+"""Per class of event object a function that returns its `Event`."""

@@ -1,0 +1,212 @@
+"""Entries become rows: the writer's side of recording one scheduler. Runs on the writer thread only."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from . import entries as e
+from .builder import TableBuilder, Vocabulary
+from .catalogue import TABLES
+from .chains import ChainBook
+from .decided import DecisionRows
+from .event_rows import EventRows
+from .round_rows import add_round
+from .rounds import PlanBook
+from .segments import HotSegments
+from .tokens import FULL, PageBook
+
+
+class PartWriter:
+    """Takes the entries of one scheduler in order, keeps their rows and writes them at `flush`."""
+
+    def __init__(
+        self,
+        segments: HotSegments,
+        *,
+        prefix_tokens: int,
+        token_mode: str,
+        event_reader: e.EventReader,
+        storage: bool = False,
+    ) -> None:
+        """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed."""
+        self._segments = segments
+        self._full = token_mode == FULL
+        self._requests, self._words = Vocabulary(), Vocabulary()
+        self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
+        self._book = PlanBook(content=self._full)
+        self._pages = PageBook(prefix_tokens)
+        self._chains = ChainBook(prefix_tokens) if storage and not self._full else None
+        self._keys_seen: dict[str, int] = {}
+        self._decisions = DecisionRows(self._tables, self._book.submission)
+        self._told: list[e.Decided] = []
+        self._events = EventRows(
+            self._tables, book=self._book, pages=self._pages, chains=self._chains, reader=event_reader, full=self._full
+        )
+        self._round = 0
+        self._sequence = 0
+        self._submissions = 0
+
+    @property
+    def pending_rows(self) -> int:
+        """Rows that wait for the next flush."""
+        return sum(t.rows for t in self._tables.values())
+
+    def flush(self) -> bool:
+        """Write what has come together and commit it; returns whether there was anything."""
+        wrote = False
+        for builder in self._tables.values():
+            if builder.rows:
+                self._segments.append(builder.table, builder.take())
+                wrote = True
+        if wrote:
+            self._segments.commit(self._round, self._sequence - 1)
+        return wrote
+
+    def consume(self, entry: e.Entry | e.Decided) -> None:
+        """Turn one entry into rows. Decisions wait for the call that they were taken in, which names its requests."""
+        if type(entry) is tuple:  # and not one of the named ones
+            self._told.append(cast(e.Decided, entry))
+            return
+        match entry:
+            case e.PlanEntry():
+                self._plan(entry)
+            case e.AdvanceEntry():
+                self._advance(entry)
+            case e.SubmitEntry():
+                self._submit(entry)
+            case e.ForwardEntry():
+                self._tables["forwards"].add(round=self._round, start_ns=entry.start_ns, end_ns=entry.end_ns)
+            case e.KeysEntry():
+                self._keys(entry)
+            case e.ClearEntry():
+                self._call(entry, entry.kind, 0, entry.failure, result=entry.result)
+            case e.DrainEntry():
+                self._drain(entry)
+        if self._told:
+            for round_, stop, decision in self._told:
+                self._decisions.add(round_, stop, decision)
+            self._told.clear()
+
+    def _call(
+        self,
+        entry: Any,
+        kind: str,
+        items: int,
+        failure: e.Failure | None,
+        *,
+        round_: int | None = None,
+        result: bool | None = None,
+    ) -> int:
+        sequence = self._sequence
+        self._sequence += 1
+        self._tables["calls"].add(
+            seq=sequence,
+            round=self._round + 1 if round_ is None else round_,
+            kind=kind,
+            time_ns=entry.time_ns,
+            duration_ns=entry.duration_ns,
+            items=items,
+            outcome="ok" if failure is None else failure.kind,
+            error=None if failure is None else failure.message,
+            result=result,
+        )
+        return sequence
+
+    def _plan(self, entry: e.PlanEntry) -> None:
+        self._round += 1
+        sequence = self._call(entry, e.PLAN, 0, entry.failure, round_=self._round)
+        if entry.plan is None or entry.counters is None:
+            return
+        record = self._book.record(entry.plan, entry.waiting_before, entry.counters)
+        add_round(self._tables, self._round, sequence, entry.time_ns, record)
+        causes, round_ = self._events.causes, self._round
+        for batch in record.batches:
+            if batch.decode_kind == "decode":
+                causes.planned(round_, entry.time_ns, batch.submissions)
+            else:
+                causes.planned_remote(round_, batch.submissions)
+        for transfer in record.plan.transfers:
+            for op_id in transfer.op_ids:
+                causes.planned_operation(round_, op_id)
+
+    def _submit(self, entry: e.SubmitEntry) -> None:
+        sequence = self._call(entry, e.SUBMIT, len(entry.specs), entry.failure)
+        accepted = entry.failure is None
+        for spec in entry.specs:
+            submission = self._submissions
+            self._submissions += 1
+            prompt = self._pages.prompt(spec.tokens)
+            if self._full:
+                for number, tokens in prompt.new:
+                    self._tables["prefix_pages"].add(round=self._round + 1, page=number, tokens=tokens)
+            if accepted:
+                self._book.submit(spec.request, submission)
+                self._events.submitted(submission, len(spec.tokens))
+                if not self._full:
+                    self._pages.follow(submission, len(spec.tokens), prompt.tail)
+                    if self._chains is not None:
+                        self._chains.prompt(submission, spec.tokens, prompt.pages)
+            arrival = (entry.arrivals or {}).get(spec.request, e.Arrival(None, None, None))
+            self._tables["submissions"].add(
+                call_seq=sequence,
+                round=self._round + 1,
+                submission=submission,
+                request=spec.request,
+                prompt_tokens=len(spec.tokens),
+                max_new_tokens=spec.max_new_tokens,
+                accepted=accepted,
+                pages=prompt.pages,
+                tail=prompt.tail if self._full else None,
+                arrival_ns=arrival.arrival_ns,
+                after=arrival.after,
+                think_ns=arrival.think_ns,
+            )
+        self._tell_chains()
+
+    def _advance(self, entry: e.AdvanceEntry) -> None:
+        sequence = self._call(entry, e.ADVANCE, len(entry.events), entry.failure)
+        self._events.add(entry, sequence, self._round + 1)
+        self._tell_chains()
+
+    def _keys(self, entry: e.KeysEntry) -> None:
+        lists = (entry.groups, entry.hashes, entry.offsets)
+        sequence = self._call(entry, entry.kind, max(map(len, lists)), entry.failure)
+        for item, (group, content_hash, offset) in enumerate(zip(*lists, strict=False)):
+            key = self._keys_seen.get(content_hash)
+            if key is None:
+                key = self._keys_seen[content_hash] = len(self._keys_seen)
+                if self._chains is not None:
+                    self._chains.want(key, content_hash)
+            self._tables["storage_keys"].add(
+                call_seq=sequence,
+                round=self._round + 1,
+                item=item,
+                group_index=group,
+                key=key,
+                content_hash=content_hash if self._full else None,
+                page_offset=offset,
+            )
+        self._tell_chains()
+
+    def _tell_chains(self) -> None:
+        """Store the chains of storage keys that became known."""
+        if self._chains is not None:
+            for key, pages in self._chains.known():
+                self._tables["key_prefixes"].add(round=self._round + 1, key=key, pages=pages)
+
+    def _drain(self, entry: e.DrainEntry) -> None:
+        sequence = self._call(entry, e.DRAIN, len(entry.events), entry.failure)
+        if not self._full:
+            return
+        for item, event in enumerate(entry.events):
+            stored = event.kind == "BlockStored"
+            self._tables["kv_events"].add(
+                call_seq=sequence,
+                round=self._round + 1,
+                item=item,
+                kind=event.kind,
+                block_hash=event.block_hashes[0],
+                parent_hash=event.parent_block_hash if stored else None,
+                tokens=event.token_ids if stored else None,
+                block_tokens=event.block_size if stored else None,
+            )

@@ -1,0 +1,156 @@
+"""Opening a bundle: hot tables up to the last commit, or cold ones, one interface over both.
+
+Opening reads only the small files; a table is read, checked and validated when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from . import layout
+from .catalogue import LEVELS, TABLES
+from .cold import ColdTables
+from .columns import Table
+from .errors import Damaged
+from .hot import HotTables
+from .tokens import MODES
+
+DATASET_ROWS = 2_000_000
+"""Cold tables with more rows are handed out as a dataset that is read by column and row group, not whole."""
+
+
+class Part:
+    """The recording of one scheduler in a bundle."""
+
+    def __init__(self, directory: Path, *, closed: bool = False) -> None:
+        """Read `part.json` of a part directory. Raises `TraceError`.
+
+        `closed`: the bundle says that it was closed, so that a part whose last commit is missing is damaged.
+        """
+        self.directory = layout.directory(directory)
+        self._closed = closed
+        path = directory / layout.PART_FILE
+        self.meta = layout.read_json(path)
+        self.node: str = layout.field(path, self.meta, "node", str)
+        self.rank: int = layout.field(path, self.meta, "rank", int)
+        self.config: dict[str, Any] = layout.field(path, self.meta, "config", dict)
+        self.engine: dict[str, Any] = layout.field(path, self.meta, "engine", dict)
+        self.token_mode: str = layout.field(path, self.meta, "tokens", str)
+        self.rule_set: str = layout.field(path, self.meta, "rule_set", str)
+        self.clock: str = layout.field(path, self.meta, "clock", str)
+        if self.token_mode not in MODES:
+            raise Damaged(path, "tokens", " or ".join(MODES), repr(self.token_mode)[:40])
+        self.level: str = self.meta.get("level", LEVELS[0])
+        if self.level not in LEVELS:
+            raise Damaged(path, "level", " or ".join(LEVELS), repr(self.level)[:40])
+        self._loaded: dict[str, pa.Table] = {}
+        self.prefix_tokens: int = layout.field(path, self.config, "prefix_granularity", int)
+        if self.prefix_tokens < 1:
+            raise Damaged(path, "prefix_granularity", "a number from 1", str(self.prefix_tokens))
+
+    @cached_property
+    def _store(self) -> HotTables | ColdTables:
+        if self._compacted:
+            return ColdTables(self.directory / layout.COLD)
+        try:
+            found = HotTables(self.directory / layout.HOT)
+        except Damaged:
+            if self._compacted:  # just now: the hot tables went away while they were opened
+                return ColdTables(self.directory / layout.COLD)
+            raise
+        if self._closed and not found.final:
+            commits = self.directory / layout.HOT / layout.COMMITS_FILE
+            raise Damaged(commits, "last line", "the commit that closed the part", "none (the file was cut)")
+        return found
+
+    @property
+    def _compacted(self) -> bool:
+        cold = self.directory / layout.COLD
+        return (cold / layout.MANIFEST_FILE).exists() or (cold.exists() and not (self.directory / layout.HOT).exists())
+
+    def _batches(self, table: Table) -> pa.Table:
+        try:
+            return pa.Table.from_batches(list(self._store.batches(table)), table.schema)
+        except Damaged:
+            if isinstance(self._store, ColdTables) or not self._compacted:
+                raise
+        # Compacted since it was opened: the same rows in the same order, of which those committed then are shown.
+        whole = pa.Table.from_batches(list(ColdTables(self.directory / layout.COLD).batches(table)), table.schema)
+        return whole.slice(0, self._store.rows(table))
+
+    @property
+    def live(self) -> bool:
+        """Whether the part was not closed: it is being recorded, or its process was killed."""
+        return isinstance(self._store, HotTables) and not self._store.final
+
+    @property
+    def torn(self) -> str | None:
+        """What lies behind the last commit, in words; None if nothing does."""
+        return self._store.torn if isinstance(self._store, HotTables) else None
+
+    @property
+    def last_round(self) -> int:
+        """The last round that is readable; 0 if none is."""
+        return self._store.last_round
+
+    def rows(self, name: str) -> int:
+        """How many rows a table has. Raises KeyError for an unknown table."""
+        return self._store.rows(TABLES[name])
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table whole, validated. Raises `TraceError`, and KeyError for an unknown table."""
+        if name not in self._loaded:
+            table = TABLES[name]
+            self._loaded[name] = self._batches(table).unify_dictionaries().combine_chunks()
+        return self._loaded[name]
+
+    def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
+        """Return every table; those with more than `DATASET_ROWS` cold rows as datasets."""
+        return {name: self._relation(table) for name, table in TABLES.items()}
+
+    def _relation(self, table: Table) -> pa.Table | ds.Dataset:
+        store = self._store
+        if isinstance(store, ColdTables) and store.rows(table) > DATASET_ROWS:
+            return store.dataset(table)
+        return self.table(table.name)
+
+
+class Bundle:
+    """A bundle: its parts, its metadata, and how it ended."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the bundle at `path`. Raises `TraceError`."""
+        self.path = path
+        self.name = path.resolve().name
+        self.description = layout.read_bundle_file(path)
+        self.schema: str = self.description["schema"]
+        self.meta: dict[str, Any] = layout.field(path / layout.BUNDLE_FILE, self.description, "meta", dict)
+        names = layout.part_names(path, self.description)
+        closed = (path / layout.END_FILE).exists()
+        layout.directory(path / layout.PARTS)
+        self.parts = [Part(layout.part_directory(path, node, rank), closed=closed) for node, rank in names]
+
+    @cached_property
+    def end(self) -> dict[str, Any] | None:
+        """Why the recording ended and its totals; None for a bundle that was not closed."""
+        path = self.path / layout.END_FILE
+        return layout.read_json(path) if path.exists() else None
+
+    def part(self, node: str | None = None, rank: int | None = None) -> Part:
+        """Return the part of a node and rank, or the first one. Raises KeyError naming those there are."""
+        for part in self.parts:
+            if node in (None, part.node) and rank in (None, part.rank):
+                return part
+        there = ", ".join(f"{p.node}/{p.rank}" for p in self.parts)
+        raise KeyError(f"no part {node}/{rank}; there are {there}")
+
+
+def open_bundle(path: str | Path) -> Bundle:
+    """Open the bundle at `path`. Raises `TraceError` naming file, place, expected and found."""
+    return Bundle(Path(path))

@@ -1,0 +1,186 @@
+"""Writing a bundle: one thread turns the entries of all its schedulers into columns and commits them.
+
+The recorded program never waits for it. Entries are taken every tenth of a second, flushed and committed at least once
+a second, so a killed process loses at most a second. At close the hot tables are compacted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import compact, layout
+from .catalogue import LEVELS
+from .entries import EventReader
+from .errors import CannotRecord
+from .part_writer import PartWriter
+from .recorder import Recorder
+from .segments import HotSegments
+from .tokens import FULL, MODES
+
+TAKE_SECONDS = 0.1
+FLUSH_SECONDS = 0.9
+_TAKE_ENTRIES = 512
+_FLUSH_ROWS = 1 << 20
+
+
+class _Part:
+    def __init__(self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments) -> None:
+        self.recorder, self.writer = recorder, writer
+        self.directory, self.segments = directory, segments
+
+
+class BundleWriter:
+    """Creates a bundle and writes what its recorders append until `close`.
+
+    `error` holds the exception that stopped the writer thread (a full disk, say); the recorded program goes on.
+    """
+
+    def __init__(self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL) -> None:
+        """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
+
+        Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
+        """
+        if tokens not in MODES:
+            raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
+        self.path, self._tokens, self._meta = path, tokens, dict(meta)
+        self._parts: list[_Part] = []
+        self._names: list[dict[str, Any]] = []
+        self.error: BaseException | None = None
+        self._flushed = time.monotonic()
+        self._closed = False
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        try:
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise CannotRecord(f"{path}: expected a path that is free, found a file or a directory with content")
+            path.mkdir(parents=True, exist_ok=True)
+            self._anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
+            self._write_bundle_file()
+        except OSError as error:
+            raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
+        self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
+        self._thread.start()
+
+    def recorder(
+        self,
+        *,
+        node: str,
+        rank: int,
+        config: Mapping[str, Any],
+        engine: Mapping[str, Any],
+        event_reader: EventReader,
+        now_ns: Callable[[], int],
+        clock: str,
+        rule_set: str,
+        level: str = LEVELS[0],
+    ) -> Recorder:
+        """Open a part for one scheduler and return what its proxy appends to.
+
+        `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
+        `monotonic`. At level `decisions` the recorder is also the scheduler's observer.
+        """
+        directory = layout.part_directory(self.path, node, rank)
+        try:
+            segments = HotSegments(directory / layout.HOT)
+            part = {
+                "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
+                "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
+                "level": level,
+            }  # fmt: skip
+            layout.write_json(directory / layout.PART_FILE, part)
+            recorder = Recorder(now_ns)
+            writer = PartWriter(
+                segments,
+                prefix_tokens=config["prefix_granularity"],
+                token_mode=self._tokens,
+                event_reader=event_reader,
+                storage=config["enable_l3_storage"],
+            )
+            with self._lock:
+                self._parts.append(_Part(recorder, writer, directory, segments))
+                self._names.append({"node": node, "rank": rank})
+                self._write_bundle_file()
+                if self.error is not None:
+                    recorder.append = _drop
+        except OSError as error:
+            raise CannotRecord(f"{directory}: cannot be written: {error.strerror}") from error
+        return recorder
+
+    def _write_bundle_file(self) -> None:
+        layout.write_json(
+            self.path / layout.BUNDLE_FILE,
+            {
+                "format": layout.FORMAT,
+                "schema": layout.schema_version(),
+                "tokens": self._tokens,
+                "parts": self._names,
+                "clock_anchor": self._anchor,
+                "meta": self._meta,
+            },
+        )
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.wait(TAKE_SECONDS):
+                self._take_all()
+        except BaseException as error:
+            self._fail(error)
+
+    def _take_all(self) -> None:
+        """Take what is there, and flush when it is time to, also where entries come faster than they are taken."""
+        for part in list(self._parts):
+            while entries := part.recorder.take(_TAKE_ENTRIES):
+                for entry in entries:
+                    part.writer.consume(entry)
+                self._flush_if_due()
+        self._flush_if_due()
+
+    def _flush_if_due(self) -> None:
+        now = time.monotonic()
+        if now - self._flushed >= FLUSH_SECONDS or any(p.writer.pending_rows > _FLUSH_ROWS for p in self._parts):
+            for part in list(self._parts):
+                part.writer.flush()
+            self._flushed = now
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            self.error = error
+            for part in self._parts:
+                part.recorder.append = _drop
+                part.recorder.take(1 << 62)
+
+    def close(self, end: Mapping[str, Any] | None = None, *, compacted: bool = True) -> None:
+        """Write what is left, compact the tables and close the bundle with `end` (why it ended, totals).
+
+        Raises what stopped the writer thread, or OSError when the compaction finds no room; what was committed before
+        stays readable. A second call does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._stop.set()
+        self._thread.join()
+        if self.error is None:
+            try:
+                self._take_all()
+                for part in self._parts:
+                    part.writer.flush()
+                    part.segments.finish()
+            except BaseException as error:
+                self._fail(error)
+        for part in self._parts:
+            part.segments.close()
+        if self.error is not None:
+            raise self.error
+        layout.write_json(self.path / layout.END_FILE, dict(end or {}))
+        if compacted:
+            for part in self._parts:
+                compact.compact_part(part.directory)
+
+
+def _drop(_: object) -> None:
+    """Take an entry and forget it: the writer has failed, and the recorded program must not notice."""
