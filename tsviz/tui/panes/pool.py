@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from tsviz.tui.glyphs import STATES, state_mark
+from tsviz.tui.clean import shorten
+from tsviz.tui.glyphs import COUNTED, UNKNOWN_STATE
 from tsviz.tui.lines import Document, Line, Lines, Span, clip
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.scene import Scene
 
 _WIDEST_BAR = 60
+_STRANGE_WORD_CELLS = 16
 _WORDS_FROM_CELLS = 100
 
 
@@ -38,13 +40,13 @@ def pool(scene: Scene, width: int, height: int) -> Document:
 def _counts(scene: Scene) -> Line:
     frame = scene.frame
     assert frame is not None
-    counts = frame.snapshot.counts
+    counts = {"retracted": frame.snapshot.retracted} | frame.snapshot.counts
     spans = [Span(" state ", "dim")]
-    known = [state for state in STATES if counts.get(state)]
-    for state in known + [state for state in counts if state not in STATES and counts[state]]:
-        mark = state_mark(state)
-        word = mark.word if state in STATES else state
-        spans += [Span(f"{mark.glyph} {grouped(counts[state])} ", mark.role), Span(f"{word}   ", "dim")]
+    for state in (*COUNTED, *(state for state in counts if state not in COUNTED)):
+        if counts.get(state):
+            mark = COUNTED.get(state, UNKNOWN_STATE)
+            word = mark.word if state in COUNTED else shorten(state, _STRANGE_WORD_CELLS)
+            spans += [Span(f"{mark.glyph} {grouped(counts[state])} ", mark.role), Span(f"{word}   ", "dim")]
     if len(spans) == 1:
         spans.append(Span("no requests", "dim"))
     return Line(tuple(spans))

@@ -103,7 +103,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         self._document, self._built_for = document, area
         drawn, self._made = self._made, {}
         if document.height != old_height or resized:
-            self.virtual_size = Size(area.width, document.height)
+            self._reach(Size(area.width, document.height))
         focus = document.focus
         if focus is not None and (focus != before or resized):
             above = max(focus - 1, 0)  # a heading above the selection is kept in sight with it
@@ -116,6 +116,15 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         differ = [y for y in range(area.height) if drawn.get(top + y) != self._line(top + y)]
         if differ:
             self.refresh(*(Region(0, y, area.width, 1) for y in differ))
+
+    def _reach(self, size: Size) -> None:
+        """Scroll over `size` from now on, as `ScrollView` does it when its own size changes.
+
+        Assigning `virtual_size` would lay out the whole screen and send all of it again, on every step that makes a
+        list longer; the place of a pane does not depend on what is in it.
+        """
+        self.set_reactive(Pane.virtual_size, size)
+        self._scroll_update(size)
 
     def _line(self, number: int) -> Line:
         """Return a line of the document, made once for each document."""
