@@ -174,7 +174,6 @@ def test_a_crash_while_compacting_loses_nothing(
     assert not (path / PART / "cold.draft").exists()
 
 
-
 def test_a_closed_hot_bundle_is_not_live(real: ModuleType, tmp_path: Path) -> None:
     """A bundle that was closed without compaction says so; one that lost its closing commit is damaged."""
     record(real, tmp_path / "b", 100, compacted=False)

@@ -70,7 +70,12 @@ class Causes:
 
     def retracted(self, submission: int) -> None:
         """Forget the rows of a request that the runtime retracted: what they computed is lost."""
-        self._rows.pop(submission, None)
+        if queue := self._rows.get(submission):
+            queue.clear()
+
+    def ran(self, submission: int) -> bool:
+        """Return whether a request that did not end had a row."""
+        return submission in self._rows or submission in self._remote
 
     def ended(self, submission: int) -> None:
         """Forget a request that ended; its late results have no cause."""

@@ -112,7 +112,8 @@ class EventRows:
         submissions = [-1 if v.request is None else named(v.request) for v in events]
         applied, landed = len(events), self._land(entry, events, submissions)
         if entry.failure is not None:
-            applied = refused_at(events, entry.failure, [i for i, count in enumerate(landed) if count])
+            ran = [self.causes.ran(submission) for submission in submissions]
+            applied = refused_at(events, entry.failure, [i for i, count in enumerate(landed) if count], ran)
         causes = self._causes_of(events, submissions, applied)
         for item in range(applied):
             self._apply(events[item], submissions[item], landed[item], round_)
