@@ -43,8 +43,7 @@ def _compare(rows: int, rounds: int, pause: float, directory: Path) -> Paired:
     for _ in range(_BUILDS):
         module, writer = writing(directory / str(next(numbers)), IDENTITY)
         bare, recorded = Steady(real(), rows, growth), Steady(module, rows, growth)
-        sides = (partial(_mean, side, rounds, pause) for side in (bare, recorded))
-        parts.append(interleave(*sides, _PAIRS))
+        parts.append(interleave(partial(_mean, bare, rounds, pause), partial(_mean, recorded, rounds, pause), _PAIRS))
         writer.close(compacted=False)
     return joined(parts)
 
