@@ -11,14 +11,15 @@ import itertools
 import statistics
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tsviz.trace.tokens import IDENTITY
 
 from .measure import Line, Paired, interleave, joined
 from .recorded import real, writing
-from .steady import Steady
 from .runs import scratch
+from .steady import Steady
 
 _BUILDS, _PAIRS = 4, 3
 _ROUNDS = {64: 120, 256: 60}
@@ -42,7 +43,7 @@ def _compare(rows: int, rounds: int, pause: float, directory: Path) -> Paired:
     for _ in range(_BUILDS):
         module, writer = writing(directory / str(next(numbers)), IDENTITY)
         bare, recorded = Steady(real(), rows, growth), Steady(module, rows, growth)
-        parts.append(interleave(lambda b=bare: _mean(b, rounds, pause), lambda r=recorded: _mean(r, rounds, pause), _PAIRS))
+        parts.append(interleave(partial(_mean, bare, rounds, pause), partial(_mean, recorded, rounds, pause), _PAIRS))
         writer.close(compacted=False)
     return joined(parts)
 

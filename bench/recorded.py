@@ -22,7 +22,7 @@ def real() -> Any:
 def collecting() -> tuple[Any, Callable[[], None]]:
     """Return a recorded module whose entries are only collected, and what forgets the entries."""
     recorder = Recorder(time.monotonic_ns)
-    return recording_module(real(), lambda config: recorder), lambda: _forget(recorder)
+    return recording_module(real(), lambda _: recorder), lambda: _forget(recorder)
 
 
 def _forget(recorder: Recorder) -> None:
@@ -33,7 +33,7 @@ def writing(
     path: Path,
     tokens: str,
     now_ns: Callable[[], int] = time.monotonic_ns,
-    opened: Callable[[Recorder], None] = lambda recorder: None,
+    opened: Callable[[Recorder], None] = lambda _: None,
 ) -> tuple[Any, BundleWriter]:
     """Return a recorded module and the writer, running, of the bundle; `opened` hears of each scheduler's recorder."""
     module = real()

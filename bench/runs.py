@@ -79,12 +79,12 @@ def run_recorded(
     return Ran(summary, time.perf_counter() - start, time.process_time() - cpu)
 
 
-def mooncake(rows: int) -> tuple[SchedulerOptions, Workload] | None:
-    """Return the first rows of the Mooncake sample, lengths / 8, arrivals at 4x; None where it is not at hand."""
+def mooncake(rows: int, scale: int = 8) -> tuple[SchedulerOptions, Workload] | None:
+    """Return the first rows of the Mooncake sample, lengths / scale, arrivals at 4x; None where it is not at hand."""
     if not MOONCAKE.exists():
         return None
     options = SchedulerOptions(groups=parse_groups("full:16"), num_host_pages=4096, mixed=True)
-    return options, load_mooncake(MOONCAKE, WorkloadOptions(scale=8, speed=4.0, rows=rows))
+    return options, load_mooncake(MOONCAKE, WorkloadOptions(scale=scale, speed=4.0, rows=rows))
 
 
 @contextmanager

@@ -83,7 +83,8 @@ class Steady:
 
     def rounds(self, count: int) -> list[int]:
         """Run `count` rounds of plan + forward + eight scalar vectors + events + advance; return nanoseconds each."""
-        return self._run(self._scheduler, self._module, self._keep_events, count)
+        times: list[int] = self._run(self._scheduler, self._module, self._keep_events, count)
+        return times
 
 
 def _own_code(*functions: Any) -> Any:
