@@ -9,11 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tsviz.trace.reader import Part
 
 from .fit import Fit, Floats, fit
-from .lifetimes import Longs, column, words
+from .lifetimes import Longs, column
+
+Flags = npt.NDArray[np.bool_]
 
 FORWARD_TERMS = ("round", "chunk_tokens", "decode_tokens", "replay_tokens", "prefill_rows", "decode_rows")
 COPY_TERMS = ("loaded_pages", "fenced_store_pages")
@@ -92,7 +97,7 @@ def _from_forwards(part: Part, work: dict[str, Longs], last: int) -> tuple[Fit, 
     return forward, pause, "forwards"
 
 
-def _from_rounds(spans: Longs, busy: np.ndarray, work: dict[str, Longs], depth: int) -> Fit:  # type: ignore[type-arg]
+def _from_rounds(spans: Longs, busy: Flags, work: dict[str, Longs], depth: int) -> Fit:
     """Fit plan-to-plan times; with results in flight a round waits for the forward `depth` rounds before."""
     known = np.flatnonzero(busy[:-1] & (spans >= 0))
     known = known[(known > depth) & busy[known - depth]]
@@ -110,10 +115,9 @@ def _matrix(work: dict[str, Longs], terms: tuple[str, ...], rounds: Longs) -> Fl
 def _work(part: Part, last: int) -> dict[str, Longs]:
     operations, transfers = part.table("operations"), part.table("transfers")
     at = column(operations, "round")
-    kinds = np.array(words(operations, "kind"), dtype=object)
     fed, replayed = column(operations, "input_tokens"), column(operations, "replay_tokens")
-    prefill, decode = kinds == "prefill", kinds == "decode"
-    copied = np.array(words(transfers, "kind"), dtype=object) == "load_back"
+    prefill, decode = _is(operations, "prefill"), _is(operations, "decode")
+    copied = _is(transfers, "load_back")
     pinned = transfers["source_pinned"].fill_null(True).to_numpy(zero_copy_only=False)
     moved = column(transfers, "round")
 
@@ -130,3 +134,8 @@ def _work(part: Part, last: int) -> dict[str, Longs]:
         "loaded_pages": total(moved[copied]),
         "fenced_store_pages": total(moved[~copied & ~pinned]),
     }
+
+
+def _is(table: pa.Table, kind: str) -> Flags:
+    flags: Flags = pc.equal(table["kind"], kind).to_numpy()
+    return flags

@@ -14,7 +14,6 @@ from tsviz.engine.events import Aborted, Event, Extended, Finished
 from tsviz.engine.observe import Arrival
 from tsviz.engine.workloads.model import WorkRequest
 
-
 _ENDS = {Finished: "finish", Aborted: "abort"}
 _NUMBERS = {
     "operations": (
