@@ -82,13 +82,13 @@ WITH work AS (
 )
 SELECT *, generated_tokens / nullif(virtual_s, 0) AS tokens_per_s FROM (SELECT
   (SELECT count(*) FROM rounds) AS rounds,
-  (SELECT count_if(prefill_rows + decode_rows = 0) FROM rounds) AS empty_rounds,
+  (SELECT count(*) FROM rounds WHERE prefill_rows + decode_rows = 0) AS empty_rounds,
   (SELECT (max(time_ns) - min(time_ns)) / 1e9 FROM calls) AS virtual_s,
   (SELECT count(*) FROM rounds WHERE prefill_rows + decode_rows > 0 AND round >= (SELECT max(round) FROM work))
     AS stuck_rounds,
   count(*) FILTER (accepted) AS requests,
-  count_if(ended_by IN ('finish', 'succeeded')) AS finished,
-  count_if(ended_by IN ('abort', 'failed')) AS aborted,
+  count(*) FILTER (ended_by IN ('finish', 'succeeded')) AS finished,
+  count(*) FILTER (ended_by IN ('abort', 'failed')) AS aborted,
   count(*) FILTER (accepted AND ended_by IS NULL) AS live,
   coalesce(sum(retractions), 0)::BIGINT AS restarts,
   coalesce(sum(recomputed_tokens), 0)::BIGINT AS recomputed_tokens,

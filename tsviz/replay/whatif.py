@@ -94,13 +94,21 @@ class Study:
         return align(self.baseline.requests, outcome.requests)
 
 
-def study(part: Part, module: Any, *, max_rounds: int | None = None, stop: Callable[[], bool] | None = None) -> Study:
+def study(
+    part: Part,
+    module: Any,
+    *,
+    max_rounds: int | None = None,
+    unfinished_tokens: int | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Study:
     """Read a recording, fit its costs and run its baseline on fresh schedulers of `module`.
 
     `max_rounds` bounds every run; without it a recording in which requests are left open bounds them by its own
-    length, any other by twice that and a thousand. Raises CannotRetime, NothingToFit, RefusedConfig, `TraceError`.
+    length, any other by twice that and a thousand. `unfinished_tokens` as in `Source`.
+    Raises CannotRetime, NothingToFit, RefusedConfig, and `TraceError` when a table cannot be read.
     """
-    source = Source(part)
+    source = Source(part, unfinished_tokens=unfinished_tokens)
     cost = fit_costs(part)
     recorded, requests = figures_of(part)
     limit = max_rounds

@@ -77,6 +77,14 @@ class _Port(SchedulerPort):
         return super().plan()
 
 
+def check_config(config: Mapping[str, Any], module: Any) -> None:
+    """Raise RefusedConfig if a scheduler of `module` does not take the configuration."""
+    try:
+        module.Scheduler(build_config(module, dict(config)))
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise RefusedConfig(str(error)) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """How a run differs from its recording: the configuration as data, the requests, the acceptance of candidates."""

@@ -57,9 +57,13 @@ class Acknowledgement:
 class Source:
     """The workload of one part. A request's `source` in its spans is its submission number."""
 
-    def __init__(self, part: Part) -> None:
-        """Read the calls. Raises CannotRetime, and `TraceError` when a table cannot be read."""
+    def __init__(self, part: Part, *, unfinished_tokens: int | None = None) -> None:
+        """Read the calls. `unfinished_tokens`: what a request wants in all that had not finished, if it got fewer.
+
+        Raises CannotRetime, and `TraceError` when a table cannot be read.
+        """
         _check(part)
+        self._unfinished_tokens = unfinished_tokens or 0
         self.part = part
         self.notes: list[str] = []
         self._stories: dict[int, _Story] = {}
@@ -130,18 +134,23 @@ class Source:
             if arrival_ns is None:
                 arrival_ns, untimed = int(self._times_ns[seq]), untimed + 1
             story.arrival_ns = arrival_ns
-            wanted = len(story.output) + (story.end != e.FINISH)
+            wanted = len(story.output)
+            if story.end != e.FINISH:
+                wanted = max(wanted + 1, self._unfinished_tokens)
             made.append(
                 WorkRequest(
                     story.request, (Span(submission, 0, len(story.prompt)),), (Span(submission, 0, wanted),),
                     story.max_new_tokens, arrival_ns if after is None else None, after, think_ns or 0,
                 )
             )  # fmt: skip
+        more = "one token more than they got"
+        if self._unfinished_tokens:
+            more += f", {self._unfinished_tokens} at least"
         open_ = sum(story.end == "" for story in self._stories.values())
         aborted = sum(story.end == e.ABORT for story in self._stories.values())
         for count, words_ in (
-            (open_, "had not ended where the recording stops: they want one token more than they got"),
-            (aborted, "were aborted: that long after arrival again, unless they get one token more before"),
+            (open_, f"had not ended where the recording stops: they want {more}"),
+            (aborted, f"were aborted: so long after arrival again, unless they get what they want before: {more}"),
             (untimed, "have no recorded arrival: they arrive when they were submitted"),
             (untied, "waited for a request that the recording does not identify: they arrive when they did"),
         ):
