@@ -13,6 +13,9 @@ from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
 from tsviz.query.source import Part
 
+STUCK_ROUNDS = 200
+"""So many rounds with rows at the end, none of which got any request further, are called a live-lock."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -53,6 +56,11 @@ class Figures:
     end_to_end_p95_ms: float | None
     hit_rate: float | None
     """Share of the prompts that the cache held at first admission."""
+
+    @property
+    def live_locked(self) -> bool:
+        """Whether it ended with requests that its last rounds worked on and got nowhere."""
+        return self.live > 0 and self.stuck_rounds >= STUCK_ROUNDS
 
 
 @dataclass(frozen=True, slots=True)

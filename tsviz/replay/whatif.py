@@ -22,9 +22,6 @@ from .whatif_knobs import Change, acceptance, changed_config, changed_requests
 from .whatif_run import Run, Setting, run_setting
 from .whatif_source import Source
 
-STUCK_ROUNDS = 200
-"""So many rounds with rows at the end, none of which got any request further, are called a live-lock."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -37,15 +34,10 @@ class Outcome:
     notes: tuple[str, ...]
 
     @property
-    def live_locked(self) -> bool:
-        """Whether it ended with requests that its last rounds worked on and got nowhere."""
-        return self.figures.live > 0 and self.figures.stuck_rounds >= STUCK_ROUNDS
-
-    @property
     def ended(self) -> str:
         """Why it ended, in words."""
         live = f", {self.figures.live} requests live" if self.figures.live else ""
-        lock = f", the last {self.figures.stuck_rounds:,} rounds a live-lock" if self.live_locked else ""
+        lock = f", the last {self.figures.stuck_rounds:,} rounds a live-lock" if self.figures.live_locked else ""
         return f"{self.run.summary.reason.value}{live}{lock}"
 
 

@@ -50,16 +50,18 @@ def request_rows(alignment: Alignment, left: str, right: str) -> list[dict[str, 
         either = delta.left or delta.right
         row: dict[str, Any] = {"request": delta.request, "submission": None if either is None else either.submission}
         for name in _TIMES + _COUNTS:
-            title, scale = (name.removesuffix("_ns") + "_ms", 1e6) if name in _TIMES else (name, 1)
+            title = name.removesuffix("_ns") + "_ms" if name in _TIMES else name
             for side, figures in ((left, delta.left), (right, delta.right)):
-                value = None if figures is None else getattr(figures, name)
-                row[f"{side}_{title}"] = None if value is None else value / scale
-            change = delta.change(name)
-            row[f"{title}_change"] = None if change is None else change / scale
+                row[f"{side}_{title}"] = _shown(name, None if figures is None else getattr(figures, name))
+            row[f"{title}_change"] = _shown(name, delta.change(name))
         for side, figures in ((left, delta.left), (right, delta.right)):
             row[f"{side}_ended_by"] = None if figures is None else figures.ended_by
         rows.append(row)
     return sorted(rows, key=lambda r: (-abs(r["end_to_end_ms_change"] or 0.0), r["request"]))
+
+
+def _shown(name: str, value: float | None) -> float | None:
+    return value / 1e6 if value is not None and name in _TIMES else value
 
 
 def cell_row(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
@@ -132,17 +134,24 @@ def outcome_words(study: Study, outcome: Outcome) -> list[str]:
     """Say how both runs ended, and what the change did to a live-lock."""
     before, after = study.baseline, outcome
     lines = [f"baseline: {before.ended}", f"what-if ({changes_words(outcome.changes)}): {after.ended}", *after.notes]
-    if before.live_locked and not after.live_locked:
-        done = after.figures.finished - before.figures.finished
-        lines.append(
-            f"the live-lock of the baseline is gone: {done:+,} requests finished,"
-            f" {before.figures.retractions:,} retractions became {after.figures.retractions:,}"
-        )
-    elif after.live_locked and not before.live_locked:
-        lines.append("the what-if live-locks; the baseline does not")
-    elif after.live_locked:
-        lines.append("both live-lock")
+    lines += live_lock_words(("the baseline", before.figures), ("the what-if", after.figures))
     return lines
+
+
+def live_lock_words(left: tuple[str, Figures], right: tuple[str, Figures]) -> list[str]:
+    """Say on which side requests are stuck for good, and what became of them on the other; nothing if on neither."""
+    (left_name, before), (right_name, after) = left, right
+    for one, other, name, other_name in (
+        (before, after, left_name, right_name),
+        (after, before, right_name, left_name),
+    ):
+        if one.live_locked and not other.live_locked:
+            return [
+                f"{name} live-locks: its last {one.stuck_rounds:,} rounds with rows get none of {one.live} requests"
+                f" further; {other_name} does not: {one.finished:,} requests finished became {other.finished:,},"
+                f" {one.retractions:,} retractions became {other.retractions:,}"
+            ]
+    return [f"{left_name} and {right_name} both live-lock"] if before.live_locked else []
 
 
 def search_words(search: Search, where: str) -> list[str]:
