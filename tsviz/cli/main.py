@@ -19,6 +19,8 @@ COMMANDS = {
     "sql": "Ask a trace with SQL.",
     "index": "Derive why: re-execute a trace in the twin and keep its decisions.",
     "verify": "Re-execute a trace and compare every round.",
+    "whatif": "Run a trace again with a knob turned.",
+    "diff": "Compare two traces, or the ranks of one.",
     "open": "Step through a trace on the terminal.",
     "demo": "Open a recorded incident.",
 }
