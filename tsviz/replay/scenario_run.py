@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +46,6 @@ class MemoryPart:
     def tables(self) -> Mapping[str, pa.Table]:
         """Return every recorded table."""
         return self._tables
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryBundle:
-    """One run as the catalog takes a bundle."""
-
-    parts: tuple[MemoryPart, ...]
-    name: str = "run"
 
 
 class _Batches:
