@@ -90,7 +90,7 @@ def run_in_memory(
         described = describe_config(config)
         writer = PartWriter(
             sink,  # type: ignore[arg-type]  # the two methods of HotSegments that a part writer calls
-            slots=max(0, described["max_batch_size"]), prefix_tokens=described["prefix_granularity"],
+            prefix_tokens=described["prefix_granularity"],
             token_mode=IDENTITY, event_reader=event_reader(module),
         )  # fmt: skip
         recorder = listener.recorder = Recorder(clock.now_ns)
