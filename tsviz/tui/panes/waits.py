@@ -9,9 +9,7 @@ from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, head
 from tsviz.tui.numbers import counted, grouped
 
 _ID_CELLS = 12
-_UNKNOWN = {
-    "none": "not recorded at this level: tsviz index derives it",
-}
+_UNKNOWN = "not recorded at this level: tsviz index derives it"
 
 
 def waits(snapshot: Snapshot, selected: int | None, width: int) -> Document:
@@ -20,7 +18,7 @@ def waits(snapshot: Snapshot, selected: int | None, width: int) -> Document:
     known = snapshot.decisions != "none"
     head = heading(" why not", f"{len(waiting)} {snapshot.decisions} " if known else "", width)
     if not known:
-        return Lines((head, line(Span(f"   {_UNKNOWN['none']}", "dim"))))
+        return Lines((head, *wrapped(_UNKNOWN, width, "dim", indent=3)))
     if not waiting:
         return Lines((head, line(Span("   every request is scheduled", "dim"))))
     return Stack((Lines((head,)), Lazy(len(waiting), lambda y: clip(_line(waiting[y], selected), width))))
