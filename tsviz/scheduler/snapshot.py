@@ -42,6 +42,7 @@ _PLAIN = (
     "quiet_until",
     "recoverable",
     "refusal",
+    "refused_for",
     "replay_tokens",
     "resumes_generation",
     "retraction_epoch",

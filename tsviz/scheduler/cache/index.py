@@ -89,6 +89,8 @@ class Tier(Pool):
         refs = self.refs[group]
         count = refs[page]
         refs[page] = count + 1
+        if self.tabled[(page - 1) // self.packing[group] + 1]:
+            self.sharing += 1
         if count == 1 and self.entries[group][page] is not None:
             self.evictable -= 1
             self.busy_up(group, (page - 1) // self.packing[group] + 1)
@@ -108,7 +110,11 @@ class Tier(Pool):
                 self.busy_down(group, (page - 1) // self.packing[group] + 1)
                 self.evictable += 1
                 self.requeue(group, page)
-        elif count < 0:
+            else:
+                self.sharing += 1
+        elif count > 1:
+            self.sharing += 1
+        else:
             raise InvariantError(f"release of an unoccupied child: group {group} page {page}")
 
     def release_singles(self, group: int, pages: Iterable[int]) -> None:
@@ -128,6 +134,7 @@ class Tier(Pool):
             count = refs[page] - 1
             refs[page] = count
             if count > 1:
+                self.sharing += 1
                 continue
             cached = entries[page] is not None
             if count == 1:
@@ -136,6 +143,8 @@ class Tier(Pool):
                     self.clean += 1
                     self.evictable += 1
                     loose.append(page)
+                else:
+                    self.sharing += 1
             elif cached or count < 0:
                 raise InvariantError(f"release of an unowned child: group {group} page {page}")
             else:

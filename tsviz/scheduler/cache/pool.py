@@ -30,6 +30,7 @@ class Pool:
         "reach_local",
         "refs",
         "returned",
+        "sharing",
         "tabled",
     )
 
@@ -50,6 +51,8 @@ class Pool:
         self.reach_local = [0] * count
         self.clean = 0
         self.active = 0
+        self.sharing = 0
+        """Moves whenever a page in a live table gains or loses another owner."""
         self.dense: list[list[list[int]]] = [[[] for _ in range(k)] for k in packing]
         self.listed: list[list[set[int]]] = [[set() for _ in range(k)] for k in packing]
 

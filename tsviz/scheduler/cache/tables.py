@@ -157,6 +157,11 @@ def releasable_blocks(tier: Tier, groups: tuple[Group, ...], tables: list[Table]
     for group, table in zip(groups, tables, strict=True):
         index, packing = group.index, group.packing
         refs, entries = tier.refs[index], tier.entries[index]
+        if packing == 1:
+            for page in table.pages[table.frontier :]:
+                if page and refs[page] == (1 if entries[page] is None else 2):
+                    count += 1
+            continue
         freed: dict[int, int] = {}
         for page in table.pages[table.frontier :]:
             if page and refs[page] == (1 if entries[page] is None else 2):

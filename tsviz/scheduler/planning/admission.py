@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from tsviz.scheduler.cache.admit import Granted
 from tsviz.scheduler.cache.coordinator import Cache
-from tsviz.scheduler.cache.eviction import Shortage, Supply
+from tsviz.scheduler.cache.eviction import Shortage, Supply, fits
 from tsviz.scheduler.cache.geometry import FULL
 from tsviz.scheduler.cache.index import CHUNK, ENDPOINT, PROMOTED
 from tsviz.scheduler.cache.matching import Probe
 from tsviz.scheduler.cache.publication import Progress
-from tsviz.scheduler.cache.tables import DENSE, Demand, Table, free, reclaimable
+from tsviz.scheduler.cache.tables import DENSE, Demand, Table, free, reclaimable, releasable_blocks
 from tsviz.scheduler.config import INT32_MAX, Config, Role
 from tsviz.scheduler.decisions import Admitted, Chunk, Log, Refused, Reserve, TierMatch
 from tsviz.scheduler.plan import Row
@@ -38,6 +38,8 @@ class Admission:
     """The per-request admission layer of one scheduler."""
 
     __slots__ = (
+        "_singles",
+        "_windowed",
         "cache",
         "config",
         "cutter",
@@ -62,6 +64,8 @@ class Admission:
         self.is_d = config.role is Role.D
         self.streams = cache.publisher.streaming
         self.log: Log | None = None
+        self._windowed = any(group.window_tokens for group in cache.groups)
+        self._singles = all(group.packing == 1 for group in cache.groups)
 
     def prefill(self, request: Request, budget: int, build: Round) -> Outcome:
         """Schedule the next chunk of a request, its first one included."""
@@ -241,6 +245,7 @@ class Admission:
         self._tell_admitted(request, outcome)
         build.zero(outcome.fresh_pages)
         self._commit(request, progress, promotion)
+        self._count_exclusive(request, outcome)
         request.replay_tokens = 0
         return self._scheduled(request, first, chunk.tokens, False)
 
@@ -249,6 +254,9 @@ class Admission:
         cache, tokens = self.cache, request.next_reserve_tokens
         if tokens < 0:
             raise RuntimeError(f"decode reserve of request '{request.request_id}' must be non-negative")
+        held = (len(request.tokens), tokens)
+        if request.refused_for == held and self._still_short(request):
+            return self.refuse_again(request)
         request.settle()
         computed = request.computed_tokens
         leaves_prefill = request.state == PREFILL_DONE
@@ -269,10 +277,12 @@ class Admission:
                 "decode",
             )
             if isinstance(outcome, Shortage):
+                request.refused_for = held
                 return self._refuse(request, outcome)
             self._tell_admitted(request, outcome)
             build.zero(outcome.fresh_pages)
             self._commit(request, progress, promotion)
+            self._count_exclusive(request, outcome)
             request.refresh_views()
             request.decode_row = None
         request.next_reserve_tokens = self.decode_tokens
@@ -301,6 +311,28 @@ class Admission:
         if self.is_p:
             candidates, request.spec_candidates = request.spec_candidates, ()
         return row._replace(decode_input_id=request.tokens[-1], spec_candidates=candidates)
+
+    def _still_short(self, request: Request) -> bool:
+        """Whether the refusal of an unchanged decode repeats: nothing of its own can be reclaimed."""
+        last, device = request.refusal, self.cache.device
+        if last is None or self._windowed or self.cache.kv is not None:
+            return False
+        return not fits(last.need_pages, device.packing, device.reach_local, device.available)
+
+    def _count_exclusive(self, request: Request, granted: Granted) -> None:
+        """Keep the count of blocks that only this request holds, where counting is adding."""
+        if self._windowed or not self._singles:
+            request.exclusive_at = -1
+        elif request.exclusive_at >= 0:
+            request.exclusive_blocks += sum([len(pages) for pages in granted.fresh_pages])
+
+    def releasable(self, request: Request) -> int:
+        """LCM blocks that would become reclaimable with the request; counted anew only if need be."""
+        device = self.cache.device
+        if request.exclusive_at != device.sharing:
+            request.exclusive_blocks = releasable_blocks(device, self.cache.groups, request.tables)
+            request.exclusive_at = device.sharing if self._singles and not self._windowed else -1
+        return request.exclusive_blocks
 
     def _can_consume(self, request: Request, tokens: int, computed: int) -> bool:
         device = self.cache.device

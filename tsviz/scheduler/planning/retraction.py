@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tsviz.scheduler import decisions as d
 from tsviz.scheduler.cache.coordinator import Cache
-from tsviz.scheduler.cache.tables import releasable_blocks
 from tsviz.scheduler.cache.transfers import StoreOp
 from tsviz.scheduler.config import Config, Role
 from tsviz.scheduler.plan import Row
@@ -129,7 +128,7 @@ class Retraction:
         return min(decoding, key=self._rank, default=None)
 
     def _rank(self, request: Request) -> tuple[int, int, bytes]:
-        blocks = releasable_blocks(self.cache.device, self.cache.groups, request.tables)
+        blocks = self.admission.releasable(request)
         return (-blocks, len(request.tokens), request.request_id.encode("utf-8", "surrogatepass"))
 
     def retract(self, victim: Request, build: Round) -> None:
