@@ -19,7 +19,10 @@ from tsviz.scheduler.decisions import Log, Observer, Pool
 from tsviz.scheduler.errors import SchedulerAbort
 from tsviz.scheduler.plan import Plan
 from tsviz.scheduler.planning.admission import Admission
+from tsviz.scheduler.planning.decoding import Decoding
 from tsviz.scheduler.planning.readmission import next_readmission
+from tsviz.scheduler.planning.refusals import Refusals
+from tsviz.scheduler.planning.releasable import Releasable
 from tsviz.scheduler.planning.retraction import Retraction
 from tsviz.scheduler.planning.roles import Grammar
 from tsviz.scheduler.planning.roster import Roster
@@ -76,9 +79,11 @@ class Scheduler:
         self.rules = rules
         self.cache = Cache(config)
         self.roster = Roster(config.max_batch_size)
-        self.admission = Admission(config, rules, self.cache, self.roster)
-        self.retraction = Retraction(config, self.admission, self.cache, self.roster)
-        self.grammar = Grammar(config, self.admission, self.roster, self.retraction)
+        refusals, releasable = Refusals(self.cache), Releasable(self.cache)
+        self.admission = Admission(config, rules, self.cache, self.roster, refusals, releasable)
+        self.decoding = Decoding(config, self.cache, self.roster, refusals, releasable)
+        self.retraction = Retraction(config, self.admission, self.decoding, self.cache, self.roster)
+        self.grammar = Grammar(config, self.admission, self.decoding, self.roster, self.retraction)
         self.rounds = 0
         self.log: Log | None = None
         self._keep_start = snapshot_at_stops and observer is not None
@@ -107,7 +112,8 @@ class Scheduler:
     def _listen(self, log: Log) -> None:
         self.log = log
         self.cache.listen(log)
-        for part in (self.roster, self.admission, self.retraction, self.grammar):
+        parts = (self.roster, self.admission, self.admission.refusals, self.decoding)
+        for part in (*parts, self.retraction, self.grammar):
             part.log = log
 
     # Inputs
