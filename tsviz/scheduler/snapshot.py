@@ -157,7 +157,7 @@ def capture(scheduler: Scheduler) -> Snapshot:
         stores=tuple(transfers.stores.values()),
         loads=tuple(transfers.loads.values()),
         next_op=transfers.next_op,
-        finish_stores=tuple(scheduler.finish_stores),
+        finish_stores=tuple(scheduler.feedback.finish_stores),
     )
 
 
@@ -165,7 +165,7 @@ def rebuild(scheduler: Scheduler, snapshot: Snapshot) -> None:
     """Put a snapshot into a scheduler that was just made from the same config."""
     cache, roster, transfers = scheduler.cache, scheduler.roster, scheduler.cache.transfers
     scheduler.rounds = snapshot.rounds
-    scheduler.finish_stores = list(snapshot.finish_stores)
+    scheduler.feedback.finish_stores = list(snapshot.finish_stores)
     scheduler.retraction.epoch = snapshot.retraction_epoch
     cache.clock = snapshot.clock
     _rebuild_tier(cache.device, snapshot.device)

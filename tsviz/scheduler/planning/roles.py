@@ -8,6 +8,7 @@ from tsviz.scheduler import decisions as d
 from tsviz.scheduler.config import Config, Role
 from tsviz.scheduler.plan import Row
 from tsviz.scheduler.planning.admission import Admission
+from tsviz.scheduler.planning.decoding import Decoding
 from tsviz.scheduler.planning.outcomes import NoSlot, Outcome
 from tsviz.scheduler.planning.readmission import next_readmission
 from tsviz.scheduler.planning.retraction import Retraction
@@ -21,12 +22,20 @@ from tsviz.scheduler.states import PREFILL_DONE, PREFILLING
 class Grammar:
     """Builds the rounds of one scheduler."""
 
-    __slots__ = ("admission", "config", "decode_tokens", "log", "retraction", "roster")
+    __slots__ = ("admission", "config", "decode_tokens", "decoding", "log", "retraction", "roster")
 
-    def __init__(self, config: Config, admission: Admission, roster: Roster, retraction: Retraction) -> None:
+    def __init__(
+        self,
+        config: Config,
+        admission: Admission,
+        decoding: Decoding,
+        roster: Roster,
+        retraction: Retraction,
+    ) -> None:
         """Bind the grammar of the config's role."""
         self.config = config
         self.admission = admission
+        self.decoding = decoding
         self.roster = roster
         self.retraction = retraction
         self.decode_tokens = config.decode_input_tokens
@@ -47,7 +56,7 @@ class Grammar:
         build.verdicts.decodes = Why(d.REMOTE_TRANSFER)
         for request in [r for r in self.roster.decoding if r.state == PREFILL_DONE]:
             self._candidate(request)
-            outcome = self.admission.decode(request, build)
+            outcome = self.decoding.decode(request, build)
             if isinstance(outcome, Row):
                 build.push_remote(request, outcome, build.remote_decodes)
             else:
@@ -203,13 +212,13 @@ class Grammar:
             and self.roster.slots
             and memo.holds(budget, self.admission.cache.device.available)
         ):
-            return self.admission.refuse_again(request)
+            return self.admission.refusals.again(request)
         return self.admission.first_chunk(request, budget, build)
 
     def _decode_batch(self, build: Round) -> None:
         """Decode rows in submission order while the budget leaves the holdback.
 
-        The branch on `slack_tokens` is `Admission.decode` for a step that touches no page: written out here
+        The branch on `slack_tokens` is `Decoding.decode` for a step that touches no page: written out here
         because it is nearly every row of a steady engine. Such a row is a stop, of which nothing is told.
         """
         self._phase("decodes", build)
@@ -234,7 +243,7 @@ class Grammar:
                     log.stop += 1
             else:
                 self._candidate(request)
-                outcome = self.admission.decode(request, build)
+                outcome = self.decoding.decode(request, build)
                 if isinstance(outcome, d.Refused):
                     self._note(request, outcome, build)
                     self._block(request, build)
