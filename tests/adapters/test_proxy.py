@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,7 @@ class Rig:
     def __init__(self, real: ModuleType) -> None:
         self.real = real
         self.recorder = Recorder(lambda: 0)
-        self.module = recording_module(real, lambda config: self.recorder)
+        self.module = recording_module(real, lambda _: self.recorder)
         config = real.SchedulerConfig()
         config.prefix_granularity, config.max_scheduled_tokens, config.max_batch_size = 4, 16, 4
         config.num_device_pages = 33
@@ -240,7 +239,7 @@ def test_every_other_attribute_is_the_scheduler_s_own(rig: Rig) -> None:
 
 
 def test_the_namespace_keeps_names_and_classes(rig: Rig) -> None:
-    """The recorded namespace has the package's names; Scheduler and ExecutionEvent are classes that can be asked for."""
+    """The recorded namespace has the package's names; Scheduler and ExecutionEvent in it are classes."""
     names = {name for name in dir(rig.real) if not name.startswith("_")}
     assert names <= set(vars(rig.module))
     assert isinstance(rig.scheduler, rig.module.Scheduler)
@@ -268,7 +267,7 @@ def test_the_twin_s_engine_is_named_apart(real: ModuleType) -> None:
     assert tokenspeed.engine_of(SimpleNamespace(__name__="tsviz.scheduler.compat"))["name"] == "tsviz-twin"
 
 
-def test_one_call_is_one_append(rig: Rig, tmp_path: Path) -> None:
+def test_one_call_is_one_append(rig: Rig) -> None:
     """Whatever is in a call, the loop thread appends one entry for it."""
     rig.submit("a", list(range(12)))
     rig.scheduler.next_execution_plan()

@@ -153,7 +153,7 @@ def test_an_outcome_that_differs_is_named(real: ModuleType, tmp_path: Path) -> N
     """A plan that raises where the recorded one did not is a divergence with the exception's words."""
     part, round_, _ = recorded(real, tmp_path / "b")
 
-    def fail(plan: Any) -> Any:
+    def fail(_: Any) -> Any:
         raise RuntimeError("made up")
 
     found = verify(part, perturbed(real, round_, fail))

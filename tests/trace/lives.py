@@ -166,8 +166,8 @@ class Life:
             return
         self.told.append(told)
         batches = [(plan.forward[0], "decode", "prefill")]
-        batches += [(b, k, k) for b, k in ((plan.remote_prefill, "remote_prefill"), (plan.remote_decode, "remote_decode"))
-                    if b is not None]  # fmt: skip
+        remote = ((plan.remote_prefill, "remote_prefill"), (plan.remote_decode, "remote_decode"))
+        batches += [(batch, kind, kind) for batch, kind in remote if batch is not None]
         for batch, decode_kind, prefill_kind in batches:
             ids, slots, prefills = batch.request_ids, batch.request_pool_indices, batch.num_extends()
             for row, name in enumerate(ids):
@@ -340,7 +340,7 @@ class Life:
             keys = rng.choice(self.keys)
             self.attempt("storage", lambda: scheduler.unregister_storage_keys(*keys))
             return
-        tokens = self.prompt() + [self.token(0)]
+        tokens = [*self.prompt(), self.token(0)]
         if rng.random() < 0.5:
             self.ended.append(tokens)
         hashes = scheduler.prefix_hashes_for_tokens(tokens)
@@ -381,7 +381,7 @@ def record(
     steps: int = 250,
     compacted: bool = True,
     token: Callable[[int], int] = lambda index: index,
-    tune: Callable[[Any], None] = lambda config: None,
+    tune: Callable[[Any], None] = lambda _: None,
 ) -> Life:
     """Record the lifetime of a seed into a bundle at `path` and return it. `tune` may change its config."""
     rng = random.Random(seed)

@@ -97,7 +97,8 @@ STRUCTURAL = [
     ("forward.0.extend_prefix_lens.1", 3), ("forward.0.extend_replay_lens.1", 1), ("forward.0.decode_input_ids.0", 5),
     ("forward.0.decode_input_ids.0", -2),
     ("forward.0.tables.full.0.1", 3), ("forward.0.tables.full.0.2", 9), ("forward.0.tables.full.1.2", -1),
-    ("forward.0.tables.full.2.0", 1), ("forward.0.tables.state.2.0", 10), ("forward.0.tables.full", [[2, 1, -1], [3, 4, 5], [0, 6, -1]]),
+    ("forward.0.tables.full.2.0", 1), ("forward.0.tables.state.2.0", 10),
+    ("forward.0.tables.full", [[2, 1, -1], [3, 4, 5], [0, 6, -1]]),
     ("forward.0.tables", {"state": [[7], [8], [9]]}), ("forward.0.tables", {"full": [[7], [8], [9]]}),
     ("remote_prefill", None), ("remote_decode", None), ("forward", []),
     ("remote_prefill.input_lengths.0", 4), ("remote_prefill.tables.full.0.1", 12),
@@ -113,8 +114,10 @@ STRUCTURAL = [
 CONTENT = [
     ("forward.0.input_ids.3", 9), ("forward.0.shifted_input_ids.3", 5), ("forward.0.spec_candidate_ids.0.1", 9),
     ("forward.0.spec_candidate_ids", [[7]]), ("forward.0.spec_candidate_ids", [[]]),
-    ("remote_prefill.input_ids.0", 5), ("remote_decode.decode_input_ids.0", 45), ("remote_decode.spec_candidate_ids", [[1, 1]]),
-    ("cache.0.content_hashes.0.1", "bc"), ("cache.0.content_hashes.0", ["b", "bab"]), ("cache.1.content_hashes.0.0", "de"),
+    ("remote_prefill.input_ids.0", 5), ("remote_decode.decode_input_ids.0", 45),
+    ("remote_decode.spec_candidate_ids", [[1, 1]]),
+    ("cache.0.content_hashes.0.1", "bc"), ("cache.0.content_hashes.0", ["b", "bab"]),
+    ("cache.1.content_hashes.0.0", "de"),
 ]  # fmt: skip
 
 

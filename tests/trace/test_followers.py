@@ -56,7 +56,8 @@ def assert_whole(part: Part) -> None:
     assert part.rows("events") == items
 
 
-def test_a_follower_sees_committed_rows_that_agree(real: ModuleType, tmp_path: Path, quick: None) -> None:
+@pytest.mark.usefixtures("quick")
+def test_a_follower_sees_committed_rows_that_agree(real: ModuleType, tmp_path: Path) -> None:
     """A bundle opened again and again while it is written is always whole, and only ever grows."""
     target = BundleWriter(tmp_path / "b", meta={})
     module, scheduler = recorded(real, target)
@@ -115,8 +116,9 @@ def test_compaction_changes_no_row(real: ModuleType, tmp_path: Path) -> None:
         assert part.torn is None
 
 
+@pytest.mark.usefixtures("quick")
 def test_compaction_cuts_row_groups_and_loses_none(
-    real: ModuleType, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many small commits become row groups of the limit, with the rest in the last one."""
     monkeypatch.setattr(compact, "ROW_GROUP_ROWS", 7)

@@ -316,7 +316,8 @@ def test_a_row_group_that_claims_absurdly_many_rows_is_refused(cold: Path) -> No
     """More rows in a row group than are ever written are refused before they are read."""
     table = pa.Table.from_batches([zeroed(1)])
     big = pa.table(
-        {"round": pa.repeat(pa.scalar(1, pa.int32()), 1 << 22), "group": pa.repeat(pa.scalar("full"), 1 << 22).dictionary_encode(),
+        {"round": pa.repeat(pa.scalar(1, pa.int32()), 1 << 22),
+         "group": pa.repeat(pa.scalar("full"), 1 << 22).dictionary_encode(),
          "page": pa.repeat(pa.scalar(1, pa.int32()), 1 << 22)}, schema=table.schema,
     )  # fmt: skip
     path = cold / PART / "cold" / "zeroed.parquet"

@@ -3,8 +3,8 @@
 A plan of the real scheduler does not name its victims; the recording holds how many there were (table `rounds`), where
 each request's tables start anew, and the pages that a stream-ordered store saved. A victim has no result in flight and
 no further row before it starts anew or ends; where that leaves several, stores that read a candidate's pages and then
-the order of victims (scheduler-rules.md, section 8.2) decide, with held pages for releasable blocks. Re-execution by the
-twin names the victims for certain; this view says what the recording alone supports.
+the order of victims (scheduler-rules.md, section 8.2) decide, with held pages for releasable blocks. Re-execution by
+the twin names the victims for certain; this view says what the recording alone supports.
 """
 
 from __future__ import annotations
