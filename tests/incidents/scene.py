@@ -7,7 +7,6 @@ and say nothing on the real package, which throws these values away.
 from __future__ import annotations
 
 import itertools
-import re
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -29,10 +28,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "incidents.md"
 
 def queries() -> dict[str, str]:
     """The queries of `docs/incidents.md` by incident: the fenced block under its heading."""
-    blocks = re.findall(
-        r"^### (I\d\d)\b[^\n]*\n(?:(?!^### ).*\n)*?```sql\n(.*?)```", DOCUMENT.read_text("utf-8"), re.M | re.S
-    )
-    return dict(blocks)
+    sections = DOCUMENT.read_text("utf-8").split("\n### ")[1:]
+    return {section[:3]: section.split("```sql\n")[1].split("```")[0] for section in sections}
 
 
 class Scene(Drive):
@@ -97,7 +94,7 @@ class Scene(Drive):
         self.submit(request_id, prompt, new)
         self.event("BootstrappedEvent", request_id)
 
-    def tells(self, kind: type, **fields: Any) -> None:
+    def tells(self, kind: type, /, **fields: Any) -> None:
         """A decision of this kind with these fields was taken in the last plan or behind it."""
         if self._twin is None:
             return

@@ -10,7 +10,7 @@ from tsviz.scheduler import decisions as d
 
 
 def test_i26_the_bound_counts_window_and_overlap(scene: OpenScene) -> None:
-    """I26: of 60 tokens 4 are protected, so prompt + max(new, 4) may be 56: a prompt of 56 is refused, 52 runs alone."""
+    """I26: of 60 tokens 4 are protected, so prompt + max(new, 4) may be 56: prompts of 56 are refused, 52 runs."""
     s = scene([full(4)], blocks=15, width=4, overlap_schedule_depth=1)
     assert s.scheduler.max_single_request_tokens() == 56
     for prompt in (56, 53):

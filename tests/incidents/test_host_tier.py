@@ -81,7 +81,7 @@ def _a_lost_acknowledgement(s: Scene, new: tuple[int, int, int]) -> None:
 
 
 def test_i46_a_lost_acknowledgement_is_named(scene: OpenScene) -> None:
-    """I46: while the store of A's 4 pages is out nobody is retracted for C or B; its acknowledgement lets both go on."""
+    """I46: while the store of A's 4 pages is out nobody is retracted for C or B; once it is done both go on."""
     _a_lost_acknowledgement(scene([full(4)], blocks=8, num_host_pages=20), (0, 0, 0))
 
 

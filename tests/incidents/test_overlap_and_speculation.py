@@ -54,7 +54,7 @@ def test_i13_submitted_the_other_way_round_the_victim_is_its_own_blocker(scene: 
 
 
 def test_i16_the_frontier_is_one_token_behind_at_every_width(scene: OpenScene) -> None:
-    """I16: at 13 tokens A's next step of width 3 publishes page [8, 12), and B with those 12 tokens hits all of them."""
+    """I16: at 13 tokens A's next step of width 3 publishes page [8, 12), and B with those 12 tokens hits them."""
     s = scene([full(4)], blocks=40, width=3)
     tokens = list(range(8))
     s.submit("A", tokens, 100)

@@ -79,7 +79,7 @@ def test_i29_an_abort_frees_a_handoff_at_once(scene: OpenScene) -> None:
     s.abort("A")
     assert (s.counts[0], s.counts[2]) == (5, 5)
     assert s.plan().rows == "C:P[0+16/16]@3"
-    s.answers("I29", ("B", 2, 7))
+    s.answers("I29", ("B", 3, 7))
 
 
 def test_i43_waiting_for_peers_is_told_from_a_deadlock(scene: OpenScene) -> None:

@@ -15,7 +15,7 @@ SHARED = list(range(16))
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_i17_publication_rides_with_the_next_admission(scene: OpenScene, mixed: bool) -> None:
-    """I17: A's first decode publishes its 5 pages; in mixed mode C and D hit 16 in round 2, otherwise 4 and 12 later."""
+    """I17: A's first decode publishes its 5 pages; in mixed mode C and D then hit 16, otherwise 4 and 12."""
     s = scene([full(4)], blocks=60, budget=24, enable_mixed_prefill_decode=mixed)
     for index, name in enumerate("ABCD"):
         s.submit(name, [*SHARED, *range(100 + 10 * index, 104 + 10 * index)], 8)

@@ -8,7 +8,7 @@ from tsviz.scheduler import decisions as d
 
 
 def test_i07_a_retracted_request_owns_no_block(scene: OpenScene) -> None:
-    """I07: with no resident left all 6 blocks are available again, and A returns with what the host has, 8 of 9 tokens."""
+    """I07: with no resident left all 6 blocks are available; A returns with what the host has, 8 of 9 tokens."""
     s = scene([full(4)], blocks=6, role="D", num_host_pages=40)
     for name in "ABC":
         s.arrive(name, 6)
