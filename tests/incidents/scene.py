@@ -7,7 +7,6 @@ and say nothing on the real package, which throws these values away.
 from __future__ import annotations
 
 import itertools
-import re
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -29,8 +28,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "incidents.md"
 
 def queries() -> dict[str, str]:
     """The queries of `docs/incidents.md` by incident: the fenced block under its heading."""
-    blocks = re.findall(r"^### (I\d\d)\b[^\n]*\n(?:(?!^### ).*\n)*?```sql\n(.*?)```", DOCUMENT.read_text("utf-8"), re.M | re.S)
-    return dict(blocks)
+    sections = DOCUMENT.read_text("utf-8").split("\n### ")[1:]
+    return {section[:3]: section.split("```sql\n")[1].split("```")[0] for section in sections}
 
 
 class Scene(Drive):
@@ -42,10 +41,13 @@ class Scene(Drive):
         """`folder`: where the twin is recorded; None is the real package. `safe`: the safe-step window, twin only."""
         self.told: list[d.Decision] = []
         self.verdicts: dict[str, d.Verdict] = {}
+        self.rounds_planned = 0
         self._twin: Any = None
         self._folder = folder
         self._writer = None if folder is None else BundleWriter(folder, meta={})
-        super().__init__(module if folder is None else self._watched(module, RuleSet(safe_step_tokens=safe)), groups, **options)
+        super().__init__(
+            module if folder is None else self._watched(module, RuleSet(safe_step_tokens=safe)), groups, **options
+        )
 
     def _watched(self, module: ModuleType, rules: RuleSet) -> Any:
         """The twin's namespace with a scheduler that is recorded and observed."""
@@ -67,7 +69,10 @@ class Scene(Drive):
                 level="decisions",
             )  # fmt: skip
 
-        names = {name: getattr(module, name) for name in module.__all__} | {"Scheduler": build, "__name__": module.__name__}
+        names = {name: getattr(module, name) for name in module.__all__} | {
+            "Scheduler": build,
+            "__name__": module.__name__,
+        }
         return recording_module(SimpleNamespace(**names), open_recorder, observed=True)
 
     def _hear(self, decision: d.Decision) -> None:
@@ -78,6 +83,7 @@ class Scene(Drive):
     def plan(self) -> Shown:
         """The next plan, with every invariant of the twin checked behind it."""
         self.told.clear()
+        self.rounds_planned += 1
         shown = super().plan()
         if self._twin is not None:
             check(self._twin.core)
@@ -88,20 +94,24 @@ class Scene(Drive):
         self.submit(request_id, prompt, new)
         self.event("BootstrappedEvent", request_id)
 
-    def tells(self, *decisions: d.Decision) -> None:
-        """Each of these was decided in the last plan or behind it."""
-        for decision in decisions if self._twin is not None else ():
-            same = [one for one in self.told if type(one) is type(decision)]
-            assert decision in same, f"expected {decision}, found {same}"
+    def tells(self, kind: type, /, **fields: Any) -> None:
+        """A decision of this kind with these fields was taken in the last plan or behind it."""
+        if self._twin is None:
+            return
+        told = [one for one in self.told if isinstance(one, kind)]
+        same = [one for one in told if all(getattr(one, name) == value for name, value in fields.items())]
+        assert same, f"no {kind.__name__} with {fields} among {told}"
 
     def silent(self, *kinds: type) -> None:
         """Nothing of these kinds was decided in the last plan or behind it."""
-        assert [one for one in self.told if isinstance(one, kinds)] == []
+        told = [one for one in self.told if isinstance(one, kinds)]
+        assert not told, told
 
     def waits(self, request_id: str, cause: str, holder: str = "", *, rule: str = "", op_id: int = -1) -> None:
         """The verdict on a request in the last plan."""
         if self._twin is not None:
-            assert self.verdicts[request_id] == d.Verdict(request_id, cause, holder, rule, op_id)
+            expected = d.Verdict(request_id, cause, holder, rule, op_id)
+            assert self.verdicts[request_id] == expected, self.verdicts[request_id]
 
     def answers(self, incident: str, *rows: tuple[Any, ...]) -> None:
         """The document's query for an incident has these rows on the recording so far; nothing may follow."""
@@ -113,7 +123,7 @@ class Scene(Drive):
             found = [tuple(row.values()) for row in locked.query(queries()[incident])[0].to_pylist()]
         finally:
             locked.close()
-        assert found == list(rows)
+        assert found == list(rows), f"{incident}: {found}"
 
     def close(self) -> None:
         """End the recording."""
