@@ -128,4 +128,4 @@ class Scene(Drive):
     def close(self) -> None:
         """End the recording."""
         if self._writer is not None:
-            self._writer.close()
+            self._writer.close(compacted=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conformance.notation import full, sliding, state
 from tests.incidents.conftest import OpenScene
 from tsviz.scheduler import decisions as d
@@ -153,11 +155,17 @@ def test_sliding_growth_that_nobody_can_pay_for(scene: OpenScene) -> None:
     assert s.counts == (0, 0, 14)
 
 
-def test_small_generations_are_exempt(scene: OpenScene) -> None:
-    """Care point: a budget up to the safe step of 4096 is covered, one more token or none declared is not."""
-    s = scene([full(4096)], page=4096, blocks=11, budget=100, width=1)
-    for name, new in (("covered", 4096), ("beyond", 4097), ("undeclared", 0), ("newcomer", 4096)):
-        s.submit(name, 10, new)
-    s.round()
-    s.submit("big", 30000)
-    assert s.plan().rows == "big:P[0+100/30000]@5"
+@pytest.mark.parametrize(("new", "victim", "released"), [(4096, "C", 2), (4097, "B", 1025)])
+def test_a_generation_up_to_the_safe_step_is_exempt(scene: OpenScene, new: int, victim: str, released: int) -> None:
+    """Care point: B gives its 1025 blocks for C with a budget of 4097 tokens, and is exempt with 4096."""
+    s = scene([full(4)], blocks=2052, budget=1)  # 2 + 1025 + 1025, with (4 + 4096) / 4 = 1025
+    for name, budget in (("C", 0), ("A", 4096), ("B", new)):
+        s.submit(name, 4, budget)
+    assert s.rounds(12)[-1] == "B:P[3+1/4]@3"
+    assert s.rounds(4) == ["C:D[1/4]@1"] * 4
+    assert s.counts == (0, 0, 2052)
+    assert (s.round().rows, s.waiting) == ("A:D[1/4]@2", 1)  # C is blocked, A spends the budget, B is quiescent
+    assert s.scheduler.active_lcm_blocks() == 2052 - released
+    s.tells(d.Iteration, blocker_id="C", victim_id=victim, outcome=d.RETRACTED)
+    s.tells(d.Victim, request_id="A", exempt=True, rank=-1)
+    s.tells(d.Victim, request_id="B", exempt=new == 4096, releasable_blocks=1025)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conformance.notation import full
 from tests.incidents.conftest import OpenScene
 from tests.incidents.scene import Scene
@@ -130,17 +132,23 @@ def test_i40_a_completed_prompt_is_pinned_until_the_ack(scene: OpenScene) -> Non
     s.answers("I40", (6, 2))
 
 
-def test_i49_the_abort_of_a_vanished_client_frees_a_prompt(scene: OpenScene) -> None:
-    """I49: A's 5 blocks stay until somebody sends its Abort, whether or not its token was answered."""
+@pytest.mark.parametrize("handed_off", [False, True])
+def test_i49_the_abort_of_a_vanished_client_frees_a_prompt(scene: OpenScene, handed_off: bool) -> None:
+    """I49: A's 5 blocks stay, handed off or not, until somebody sends its Abort, and then go in one transition."""
     s = scene([full(4)], blocks=8, budget=16, role="P")
     s.arrive("A", 16, 1)
     s.plan()
-    s.result("A", 7)  # completed and answered; not handed off yet
+    s.result("A", 7)
     s.arrive("C", 16, 1)
-    assert s.scheduler.pd_transfer_pinned("A")
+    if handed_off:
+        assert [s.plan().rows for _ in range(3)] == [""] * 3
+        s.waits("A", d.REMOTE_TRANSFER)
+        s.tells(d.Blocker, request_id="C")
+    before = "Decoding" if handed_off else "PrefillDone"
+    assert (s.scheduler.pd_transfer_pinned("A"), s.counts[2]) == (True, 5)
     s.abort("A")
-    s.tells(d.StateChange, request_id="A", before="PrefillDone", after="Finished")
-    assert s.counts == (8, 8, 0)
+    s.tells(d.StateChange, request_id="A", before=before, after="Finished")
+    assert s.counts[::2] == (8, 0)
     plan = s.plan()
     assert (plan.rows, plan.remote_decode) == ("C:P[0+16/16]@2", "")
-    s.answers("I49", ("A", "PrefillDone"))
+    s.answers("I49", ("A", before))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -56,13 +57,17 @@ def test_i19_a_tie_is_broken_by_order_alone(scene: OpenScene) -> None:
 
 
 def test_i19_two_ranks_plan_alike(module: ModuleType) -> None:
-    """I19: two schedulers with the same calls give the same plans, page ids included."""
-    ranks = [Drive(module, [full(4)], page=4, pages=7) for _ in range(2)]
-    plans: list[list[object]] = [[], []]
-    for rank, seen in zip(ranks, plans, strict=True):
-        for step in range(12):
-            rank.submit(f"r{step}", [*range(4 * (step % 3)), step, 7], 1)
-            seen.append(rank.round().plan)
-            for name in [f"r{step - 2}"] if step >= 2 else []:
-                rank.abort(name)
+    """I19: two schedulers with the same calls give the same plans, page ids included, on a pool fed by evictions."""
+    plans: list[list[dict[str, Any]]] = [[], []]
+    for seen in plans:
+        rank = Drive(module, [full(4)], page=4, pages=7)
+        for step in range(8):
+            names = [f"{step}a", f"{step}b"]
+            for name in names:
+                rank.submit(name, 8, 1)
+            seen += [rank.round().plan, rank.round().plan]
+            assert rank.counts == (0, 0, 6)
+            for name in names:
+                rank.finish(name)
+            assert rank.counts == (6, 2, 0)
     assert plans[0] == plans[1]
