@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappush
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from tsviz.scheduler.cache.hashing import Digest
 from tsviz.scheduler.cache.index import Entry, Tier
@@ -62,9 +64,10 @@ Scalar = (
     int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
 )
 
+_read_plain: Callable[[Request], tuple[Scalar, ...]] = attrgetter(*_PLAIN)
 
-@dataclass(frozen=True, slots=True)
-class RequestState:
+
+class RequestState(NamedTuple):
     """One request."""
 
     request_id: str
@@ -198,7 +201,7 @@ def _request_state(request: Request) -> RequestState:
         state_boundaries=tuple(request.state_boundaries),
         tables=tuple([(t.pages, len(t.pages), t.available, t.frontier) for t in request.tables]),
         memory=None if memo is None else (*memo[:3], memo.first_digest, memo.group),
-        plain=tuple([getattr(request, name) for name in _PLAIN]),
+        plain=_read_plain(request),
     )
 
 
