@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
@@ -72,13 +72,16 @@ class _Numbers:
         self.values.append(value)
 
     def extend(self, values: Iterable[int]) -> None:
-        self.values.extend(values)
+        if isinstance(values, list):
+            self.values.fromlist(values)
+        else:
+            self.values.extend(values)
 
     def extend_optional(self, values: Sequence[int | None]) -> None:
         base = len(self.values)
         missing = [base + index for index, value in enumerate(values) if value is None]
         self.missing += missing
-        self.values.extend([value or 0 for value in values] if missing else values)  # type: ignore[arg-type]
+        self.values.fromlist([value or 0 for value in values])
 
     def extend_numpy(self, values: np.ndarray[Any, Any]) -> None:
         self.values.frombytes(np.ascontiguousarray(values, dtype=self.values.typecode).tobytes())
@@ -110,7 +113,7 @@ class _Words(_Numbers):
     def extend_text(self, texts: Sequence[str | None]) -> None:
         codes = self.vocabulary.codes
         try:
-            self.values.extend([codes[text] for text in texts])  # type: ignore[index]
+            self.values.fromlist([codes[text] for text in texts])  # type: ignore[index]
         except KeyError:  # a new string, or None
             for text in texts:
                 self.add_text(text)
@@ -162,9 +165,9 @@ class _Lists:
         self.ends.append(len(self.values))
 
     def extend(self, lists: Sequence[Sequence[int]]) -> None:
-        for values in lists:
-            self.values.extend(values)
-            self.ends.append(len(self.values))
+        base = len(self.values)
+        self.values.fromlist([value for values in lists for value in values])
+        self.ends.fromlist([base + end for end in accumulate(map(len, lists))])
 
     def extend_runs(self, offsets: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
         base = len(self.values)

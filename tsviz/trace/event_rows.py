@@ -14,6 +14,7 @@ from .rounds import PlanBook
 from .tokens import PageBook
 
 _ENDS = frozenset((e.FINISH, e.ABORT, e.FAILED, e.SUCCEEDED))
+_EFFECTS = _ENDS | {e.RETRACT}
 _REMOTE = frozenset((e.REMOTE_PREFILL_DONE, e.SUCCEEDED, e.FAILED))
 
 
@@ -52,7 +53,8 @@ class EventRows:
             applied = refused_at(events, entry.failure, [i for i, count in enumerate(landed) if count], ran)
         causes = self._causes_of(events, submissions, applied)
         for item in range(applied):
-            self._apply(events[item], submissions[item], landed[item], round_)
+            if events[item].kind in _EFFECTS or (landed[item] and not self._full):
+                self._apply(events[item], submissions[item], landed[item], round_)
         self._rows(entry, events, submissions, landed, causes, applied, sequence, round_)
 
     def _land(self, entry: e.AdvanceEntry, events: Sequence[e.Event], submissions: Sequence[int]) -> list[int]:
@@ -109,7 +111,7 @@ class EventRows:
                 self._chains.forget(submission)
         elif event.kind == e.RETRACT and event.request is not None:
             self._book.retract(event.request)
-        elif landed and not self._full:
+        else:
             tokens = (event.value or 0,) if event.kind == e.REMOTE_PREFILL_DONE else event.tokens
             for index, page in self._pages.grow(submission, tokens):
                 self._grown.add(round=round_, submission=submission, index=index, page=page)
