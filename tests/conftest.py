@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 
 os.environ.setdefault("SPDLOG_LEVEL", "off")
-os.environ["TSVIZ_CACHE"] = tempfile.mkdtemp(prefix="tsviz-tests-")
+_CACHE = tempfile.mkdtemp(prefix="tsviz-tests-")
+os.environ["TSVIZ_CACHE"] = _CACHE
+atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import time
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
