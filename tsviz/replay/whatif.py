@@ -142,6 +142,11 @@ def _notes(source: Source, changes: Sequence[Change], rate: float | None, run: R
         notes.append(
             f"identity tokens: what prompts share inside a prefix page of {size} is not known and counts as not shared"
         )
+    if "max_new" in names and any(change.value == "declared" for change in changes) and source.unfinished:
+        notes.append(
+            f"{source.unfinished} requests that had not finished declare what they are taken to want, a lower bound:"
+            " give them more tokens (--unfinished) to see how much that matters"
+        )
     if run.summary.detail:
         notes.append(run.summary.detail)
     return tuple(notes)
