@@ -1,4 +1,4 @@
-"""Record the shipped incidents anew: `python traces/remake.py [NAME...]`, with tsviz and the real scheduler installed."""
+"""Record the shipped incidents anew: `python traces/remake.py [NAME...]`; needs tsviz and the real scheduler."""
 
 from __future__ import annotations
 

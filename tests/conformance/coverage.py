@@ -100,7 +100,7 @@ class Coverage:
             remaining = max(0, request.max_new_tokens - request.generated)
             if request.retractions and remaining > SAFE_TOKENS:
                 self.count("escalated headroom")
-            if request.retractions and request.covered() and not request.covered(0):
+            if request.retractions and request.turned_exempt:
                 self.count("turn to exemption")
         spent = 0
         for index in range(batch["num_extends"]):

@@ -36,8 +36,11 @@ class Prompts:
         """One of the shared documents."""
         return self.rng.choice(self.documents)
 
-    def draw(self, finished: list[list[int]]) -> tuple[list[int], int]:
-        """A prompt and its max_new_tokens; now and then beyond the bound, which must be refused."""
+    def draw(self, texts: list[list[int]]) -> tuple[list[int], int]:
+        """A prompt, which may continue one of ``texts``, and its max_new_tokens.
+
+        Now and then it is beyond the bound, and must be refused.
+        """
         rng = self.rng
         limit = self.bound + (self.page if self.bounded and rng.random() < 0.02 else 0)
         new = self._budget()
@@ -45,7 +48,7 @@ class Prompts:
         length = max(1, self._length(room))
         source: list[int] = []
         if rng.random() < self.profile.share:
-            source = self.rng.choice(finished) if finished and rng.random() < 0.3 else self.document()
+            source = self.rng.choice(texts) if texts and rng.random() < 0.3 else self.document()
         shared = self._cut(min(len(source), length))
         prompt = source[:shared] + self.generated(length - shared)
         return (prompt, new)

@@ -36,7 +36,14 @@ def group(module: Any, kind: str, page: int) -> Any:
     return made
 
 
-GROUPS = (("full",), ("full", "sliding"), ("full", "state"), ("full", "replay"), ("packed", "sliding"), ("full", "half"))
+GROUPS = (
+    ("full",),
+    ("full", "sliding"),
+    ("full", "state"),
+    ("full", "replay"),
+    ("packed", "sliding"),
+    ("full", "half"),
+)
 
 
 def random_config(module: Any, rng: random.Random, role: str) -> Any:
@@ -159,8 +166,8 @@ class Life:
             return
         self.told.append(told)
         batches = [(plan.forward[0], "decode", "prefill")]
-        batches += [(b, k, k) for b, k in ((plan.remote_prefill, "remote_prefill"), (plan.remote_decode, "remote_decode"))
-                    if b is not None]  # fmt: skip
+        remote = ((plan.remote_prefill, "remote_prefill"), (plan.remote_decode, "remote_decode"))
+        batches += [(batch, kind, kind) for batch, kind in remote if batch is not None]
         for batch, decode_kind, prefill_kind in batches:
             ids, slots, prefills = batch.request_ids, batch.request_pool_indices, batch.num_extends()
             for row, name in enumerate(ids):
@@ -182,7 +189,9 @@ class Life:
                 self.ops.append((op_id, load))
                 told.transfers += [
                     (op_id, load, g, s, d)
-                    for g, s, d in zip(operation.group_ids[i], operation.src_pages[i], operation.dst_pages[i], strict=True)
+                    for g, s, d in zip(
+                        operation.group_ids[i], operation.src_pages[i], operation.dst_pages[i], strict=True
+                    )
                 ]
 
     def result(self, name: str, tokens: list[int]) -> Any:
@@ -203,7 +212,9 @@ class Life:
             waiting.sort()
         events = []
         for name in waiting[: rng.randint(1, 6)]:
-            tokens = [self.token(rng.randint(0, 2)) for _ in range(rng.choice((0, 1, 1, 1, self.config.decode_input_tokens)))]
+            width = self.config.decode_input_tokens  # more tokens than were charged make later plans raise
+            count = rng.choice((0, *(1,) * 12, *(width,) * 6, width + 2))
+            tokens = [self.token(rng.randint(0, 2)) for _ in range(count)]
             events.append(self.result(name, tokens))
             if rng.random() < 0.4:
                 reserve = self.module.ForwardEvent.UpdateReserveNumTokens()
@@ -236,7 +247,11 @@ class Life:
             return
         rng, forward, pd = self.rng, self.module.ForwardEvent, self.module.PD
         name = rng.choice(sorted(self.live))
-        kinds = [forward.Finish] * 4 + [forward.Abort] + ([pd.SucceededEvent, pd.FailedEvent] if self.role != "Fused" else [])
+        kinds = (
+            [forward.Finish] * 4
+            + [forward.Abort]
+            + ([pd.SucceededEvent, pd.FailedEvent] if self.role != "Fused" else [])
+        )
         events = []
         if self.flight.get(name, 0) > 0 and rng.random() < 0.6:
             events.append(self.result(name, [self.token(rng.randint(0, 2))]))
@@ -325,7 +340,7 @@ class Life:
             keys = rng.choice(self.keys)
             self.attempt("storage", lambda: scheduler.unregister_storage_keys(*keys))
             return
-        tokens = self.prompt() + [self.token(0)]
+        tokens = [*self.prompt(), self.token(0)]
         if rng.random() < 0.5:
             self.ended.append(tokens)
         hashes = scheduler.prefix_hashes_for_tokens(tokens)
@@ -363,10 +378,10 @@ def record(
     *,
     role: str = "Fused",
     tokens: str = "full",
-    steps: int = 120,
+    steps: int = 250,
     compacted: bool = True,
     token: Callable[[int], int] = lambda index: index,
-    tune: Callable[[Any], None] = lambda config: None,
+    tune: Callable[[Any], None] = lambda _: None,
 ) -> Life:
     """Record the lifetime of a seed into a bundle at `path` and return it. `tune` may change its config."""
     rng = random.Random(seed)

@@ -223,13 +223,13 @@ async def test_a_hundred_thousand_requests_cost_what_is_visible() -> None:
         assert pane.virtual_size.height == 100_001
         visible = pane.size.height
         for key in ("n", "down", "pagedown"):
-            pane.lines_made = 0
+            pane.lines_drawn = 0
             await press(pilot, key)
-            assert pane.lines_made <= 2 * visible
+            assert pane.lines_drawn <= 2 * visible
         screen.select(99_999, "r99999")
-        pane.lines_made = 0
+        pane.lines_drawn = 0
         await settle(pilot)
-        assert pane.lines_made <= 2 * visible
+        assert pane.lines_drawn <= 2 * visible
         assert "r99999" in screen_text(pilot.app)
 
 
@@ -239,17 +239,17 @@ async def test_a_step_draws_only_the_lines_that_differ() -> None:
     async with DebuggerApp(view, start_round=61).run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         for pane in screen.query(Pane):
-            pane.lines_made = 0
+            pane.lines_drawn = 0
         await press(pilot, "n")
-        assert screen.query_one("#requests", Pane).lines_made == 0
-        assert screen.query_one("#tables", Pane).lines_made == 0
-        assert screen.query_one("#header", Pane).lines_made > 0
+        assert screen.query_one("#requests", Pane).lines_drawn == 0
+        assert screen.query_one("#tables", Pane).lines_drawn == 0
+        assert screen.query_one("#header", Pane).lines_drawn > 0
 
 
 async def test_without_colour_every_line_still_says_its_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
     """NO_COLOR: not one colour is sent, and two states, two kinds of change, two bars differ as text."""
     monkeypatch.setenv("NO_COLOR", "1")
-    async with DebuggerApp(FullView(), start_round=38, request="r4").run_test(size=(200, 60)) as pilot:
+    async with DebuggerApp(FullView(), start_round=40, request="r4").run_test(size=(200, 60)) as pilot:
         await settle(pilot)
         text = screen_text(pilot.app)
         for meaning in ("◐ prefilling", "● decoding", "↺ retracted", "○ waiting"):

@@ -28,6 +28,7 @@ RULE_SET = "0.1.24"
 _LOGGER_LEVEL = "SPDLOG_LEVEL"
 
 _nanoseconds = time.perf_counter_ns
+_reference_count = sys.getrefcount
 
 
 class PackageMissing(Exception):
@@ -53,7 +54,7 @@ def engine_of(module: Any) -> dict[str, str]:
 
 
 def _references(thing: Any) -> int:
-    return sys.getrefcount(thing)
+    return _reference_count(thing)
 
 
 _UNREACHABLE = _references(object())
@@ -67,12 +68,13 @@ class RecordingExecutionEvent:
     holds is taken apart at once, because it may be changed and added again.
     """
 
-    __slots__ = ("_add", "_bootstrap", "_reader", "bootstrapped", "events", "inner")
+    __slots__ = ("_add", "_bootstrap", "_keep", "_reader", "bootstrapped", "events", "inner")
 
     def __init__(self, inner: Any, reader: Mapping[type, Callable[[Any], e.Event]], bootstrap: Any) -> None:
         """`bootstrap`: class of the event that brings a bootstrap token."""
         self.inner = inner
         self.events: list[Any] = []
+        self._keep = self.events.append
         self.bootstrapped: list[str] = []
         self._add = inner.add_event
         self._reader = reader
@@ -81,8 +83,8 @@ class RecordingExecutionEvent:
     def add_event(self, event: Any) -> RecordingExecutionEvent:
         """Add an event, as the package's method does."""
         self._add(event)
-        self.events.append(event if sys.getrefcount(event) <= _UNREACHABLE else self._reader[type(event)](event))
-        if isinstance(event, self._bootstrap):
+        self._keep(event if _reference_count(event) <= _UNREACHABLE else self._reader[type(event)](event))
+        if type(event) is self._bootstrap:
             self.bootstrapped.append(event.request_id)
         return self
 

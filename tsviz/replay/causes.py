@@ -20,22 +20,30 @@ _WORDS = {
     d.RETRACTED: "retracted this round for {holder}",
     d.CANNOT_JOIN: "granted, but cannot join this batch",
     d.NEVER: "never schedulable ({rule})",
-    d.CAPACITY: "no pages",
+    d.CAPACITY: "no pages{shortage}",
     d.RECOVERY_ALONE: "the recovery of {holder} runs alone",
     d.ONE_REMOTE: "one remote admission a round: {holder}",
     d.PREFILL_ONLY: "decode waits: {holder} prefills this round",
-    d.DEFERRED: "no pages; retraction waits for operation {op_id}",
-    d.NOT_QUIESCENT: "no pages; the victim {holder} has a forward out",
-    d.NOTHING_RETRACTABLE: "no pages; nothing can be retracted",
+    d.DEFERRED: "no pages{shortage}; retraction waits for operation {op_id}",
+    d.NOT_QUIESCENT: "no pages{shortage}; the victim {holder} has a forward out",
+    d.NOTHING_RETRACTABLE: "no pages{shortage}; nothing can be retracted",
 }
 
 
-def cause_words(cause: str, holder: str, rule: str, op_id: int, waited_rounds: int) -> str:
-    """Return a verdict in words, with the rounds it has held if it is not the first; an unknown cause as it stands."""
+REFUSED = frozenset((d.CAPACITY, d.DEFERRED, d.NOT_QUIESCENT, d.NOTHING_RETRACTABLE))
+"""Causes behind which an admission was refused for capacity."""
+
+
+def cause_words(cause: str, holder: str, rule: str, op_id: int, waited_rounds: int, shortage: str = "") -> str:
+    """Return a verdict in words, with the rounds it has held if it is not the first; an unknown cause as it stands.
+
+    `shortage` says what a refused admission needs and what there is.
+    """
     template = _WORDS.get(cause)
     if template is None:
         return cause
-    words = template.format(holder=holder or "another request", rule=rule or "no rule", op_id=op_id)
+    shortage = f" ({shortage})" if shortage else ""
+    words = template.format(holder=holder or "another request", rule=rule or "no rule", op_id=op_id, shortage=shortage)
     if cause == d.SCHEDULED or waited_rounds < 1:
         return words
     return f"{words}, {waited_rounds + 1:,} rounds"

@@ -135,11 +135,13 @@ class PartView:
         chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
         return int(chosen[0]) if len(chosen) else None
 
-    def occupied_pages(self, first: int, last: int) -> list[int]:
-        """Return the occupied LCM parents behind each recorded round from `first` to `last`."""
-        low, high = np.searchsorted(self._numbers, (first, last + 1))
+    def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
+        low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
         usable = max(0, int(self._part.config["num_device_pages"]) - 1)
-        return [usable - int(v) for v in column(self._rounds, "empty_pages")[low:high]]
+        occupied = usable - column(self._rounds, "empty_pages")[low:high].astype(np.int64)
+        starts = np.linspace(0, len(occupied), min(buckets, len(occupied)), endpoint=False).astype(np.int64)
+        return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
@@ -273,7 +275,8 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) 
 
 
 def _decided(part: Part) -> DecidedView | None:
+    groups = [str(group["group_id"]) for group in part.config["cache_groups"]]
     if part.level == "decisions":
-        return DecidedView(part, RECORDED, part.last_round)
+        return DecidedView(part, RECORDED, part.last_round, groups)
     index = open_index(part)
-    return None if index is None else DecidedView(index, DERIVED, index.last_round)
+    return None if index is None else DecidedView(index, DERIVED, index.last_round, groups)

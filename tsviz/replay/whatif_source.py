@@ -81,6 +81,14 @@ class Source:
         self.acknowledgements, self.usual_delay_ns = self._acknowledgements(part)
         self.acceptance_rate = self._acceptance(part.config["decode_input_tokens"])
 
+    def arrival_ns(self, submission: int) -> int:
+        """Return when a submission arrived in the recording."""
+        return self._stories[submission].arrival_ns
+
+    def start_ns(self, round_: int) -> int | None:
+        """Return when the plan of a round was asked for."""
+        return self._start_ns.get(round_)
+
     def prompt(self, submission: int) -> Tokens:
         """Return the prompt of a submission."""
         return self._stories[submission].prompt

@@ -1,8 +1,9 @@
 """Why: a frozen value for each decision, told to an observer at its stop (`architecture.md` 5).
 
-The values are those the code acts on. A *stop* (phase, candidate, attempt, retraction iteration, grant)
-moves the stop number on; every other decision hangs on the stop before it. Round and stop are told beside the value,
-not in it, so that a refusal or a verdict that repeats unchanged is the same object.
+The values are those the code acts on. A *stop* (phase, candidate, attempt, retraction iteration, grant) moves
+the stop number on; every other decision hangs on the stop before it. A decode that touches no page is a stop
+of which nothing is told. Round and stop stand beside the value, not in it: a refusal or a verdict that
+repeats unchanged is the same object.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An admission was refused for capacity. The supply is that of the first time; `Pool` has it by round."""
+    """An admission was refused for capacity: what it needs, what is there, what evictions could reach."""
 
     request_id: str
     need_pages: tuple[int, ...]

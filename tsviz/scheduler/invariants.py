@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tsviz.scheduler.cache.geometry import FULL
 from tsviz.scheduler.cache.index import Tier
+from tsviz.scheduler.cache.tables import releasable_blocks
 from tsviz.scheduler.errors import InvariantError
 from tsviz.scheduler.plan import Plan
 from tsviz.scheduler.request import Request
@@ -164,6 +165,15 @@ def live_counters(scheduler: Scheduler) -> Iterator[Breach]:
     yield from _differ("live_counters", "active blocks", len(parents), device.active)
 
 
+def exclusive_blocks(scheduler: Scheduler) -> Iterator[Breach]:
+    """What a victim would release is what a count over its tables says."""
+    cache = scheduler.cache
+    for request in _holders(scheduler):
+        if request.exclusive_at == cache.device.sharing:
+            counted = releasable_blocks(cache.device, cache.groups, request.tables)
+            yield from _differ("exclusive_blocks", request.request_id, counted, request.exclusive_blocks)
+
+
 def request_slots(scheduler: Scheduler) -> Iterator[Breach]:
     """Every slot is free or belongs to one page-holding request."""
     taken = [request.slot for request in _holders(scheduler)]
@@ -226,6 +236,7 @@ INVARIANTS: dict[str, Invariant] = {
         private_pages,
         index_entries,
         live_counters,
+        exclusive_blocks,
         request_slots,
         roster_lists,
         computed_frontier,

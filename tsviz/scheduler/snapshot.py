@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappush
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from tsviz.scheduler.cache.hashing import Digest
 from tsviz.scheduler.cache.index import Entry, Tier
@@ -42,6 +44,7 @@ _PLAIN = (
     "quiet_until",
     "recoverable",
     "refusal",
+    "refused_for",
     "replay_tokens",
     "resumes_generation",
     "retraction_epoch",
@@ -61,9 +64,10 @@ Scalar = (
     int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
 )
 
+_read_plain: Callable[[Request], tuple[Scalar, ...]] = attrgetter(*_PLAIN)
 
-@dataclass(frozen=True, slots=True)
-class RequestState:
+
+class RequestState(NamedTuple):
     """One request."""
 
     request_id: str
@@ -156,7 +160,7 @@ def capture(scheduler: Scheduler) -> Snapshot:
         stores=tuple(transfers.stores.values()),
         loads=tuple(transfers.loads.values()),
         next_op=transfers.next_op,
-        finish_stores=tuple(scheduler.finish_stores),
+        finish_stores=tuple(scheduler.feedback.finish_stores),
     )
 
 
@@ -164,7 +168,7 @@ def rebuild(scheduler: Scheduler, snapshot: Snapshot) -> None:
     """Put a snapshot into a scheduler that was just made from the same config."""
     cache, roster, transfers = scheduler.cache, scheduler.roster, scheduler.cache.transfers
     scheduler.rounds = snapshot.rounds
-    scheduler.finish_stores = list(snapshot.finish_stores)
+    scheduler.feedback.finish_stores = list(snapshot.finish_stores)
     scheduler.retraction.epoch = snapshot.retraction_epoch
     cache.clock = snapshot.clock
     _rebuild_tier(cache.device, snapshot.device)
@@ -197,7 +201,7 @@ def _request_state(request: Request) -> RequestState:
         state_boundaries=tuple(request.state_boundaries),
         tables=tuple([(t.pages, len(t.pages), t.available, t.frontier) for t in request.tables]),
         memory=None if memo is None else (*memo[:3], memo.first_digest, memo.group),
-        plain=tuple([getattr(request, name) for name in _PLAIN]),
+        plain=_read_plain(request),
     )
 
 

@@ -71,9 +71,13 @@ def _sentence(text: str) -> str:
     return " ".join(text.split()).rstrip(".")
 
 
+_RENAMED = {"rank": "choice"}
+"""Fields whose name is taken by a column that every table has."""
+
+
 def _name(field: str, kind: Any) -> str:
     """Return the column of a field: one that names a request loses its `_id`."""
-    return field.removesuffix("_id") if kind is str else field
+    return field.removesuffix("_id") if kind is str else _RENAMED.get(field, field)
 
 
 def _column(name: str, kind: Any, doc: str) -> Column:
@@ -82,7 +86,7 @@ def _column(name: str, kind: Any, doc: str) -> Column:
     if kind is bool:
         return flag(name, doc)
     if kind is int:
-        return i32(name, doc)
+        return i32(_name(name, kind), doc)
     return ints(name, doc)
 
 

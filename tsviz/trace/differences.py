@@ -66,7 +66,7 @@ class TableDifferences:
         self._owner = np.full(64, _ABSENT, np.int64)
         self._known: dict[str, _Known] = {}
 
-    def claim(self, slots: Ints, owners: npt.NDArray[np.int64], anew: Flags) -> Flags:
+    def claim(self, slots: Ints, owners: Ints, anew: Flags) -> Flags:
         """Note who owns which slot and return, per row, whether its tables start anew.
 
         `anew` marks rows of requests that were admitted again although they may have kept their slot.

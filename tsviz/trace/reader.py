@@ -71,7 +71,8 @@ class Part:
 
     @property
     def _compacted(self) -> bool:
-        return (self.directory / layout.COLD / layout.MANIFEST_FILE).exists()
+        cold = self.directory / layout.COLD
+        return (cold / layout.MANIFEST_FILE).exists() or (cold.exists() and not (self.directory / layout.HOT).exists())
 
     def _batches(self, table: Table) -> pa.Table:
         try:

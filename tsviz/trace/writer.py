@@ -1,7 +1,7 @@
 """Writing a bundle: one thread turns the entries of all its schedulers into columns and commits them.
 
-The recorded program never waits for it. Entries are taken every tenth of a second, flushed and committed at least once
-a second, so a killed process loses at most a second. At close the hot tables are compacted.
+The recorded program never waits for it. Entries are taken every hundredth of a second, flushed and committed at least
+once a second, so a killed process loses at most a second. At close the hot tables are compacted.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ from .recorder import Recorder
 from .segments import HotSegments
 from .tokens import FULL, MODES
 
-TAKE_SECONDS = 0.1
+TAKE_SECONDS = 0.01
 FLUSH_SECONDS = 0.9
 _TAKE_ENTRIES = 512
+_TURN_ENTRIES = 4
+"""So many entries the writer thread works off before it lets the interpreter go, or the loop thread would have to wait
+for the interpreter's switch interval (5 ms) whenever it comes back from the scheduler."""
+_TURN_SECONDS = 1e-6
+_BEHIND_ENTRIES = 1024
+"""With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
 
 
@@ -126,16 +132,21 @@ class BundleWriter:
     def _run(self) -> None:
         try:
             while not self._stop.wait(TAKE_SECONDS):
-                self._take_all()
+                self._take_all(turns=True)
         except BaseException as error:
             self._fail(error)
 
-    def _take_all(self) -> None:
-        """Take what is there, and flush when it is time to, also where entries come faster than they are taken."""
+    def _take_all(self, *, turns: bool) -> None:
+        """Take what is there, and flush when it is time to, also where entries come faster than they are taken.
+
+        `turns`: let the loop thread in between.
+        """
         for part in list(self._parts):
             while entries := part.recorder.take(_TAKE_ENTRIES):
-                for entry in entries:
+                for index, entry in enumerate(entries):
                     part.writer.consume(entry)
+                    if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
+                        time.sleep(_TURN_SECONDS)
                 self._flush_if_due()
         self._flush_if_due()
 
@@ -166,7 +177,7 @@ class BundleWriter:
         self._thread.join()
         if self.error is None:
             try:
-                self._take_all()
+                self._take_all(turns=False)
                 for part in self._parts:
                     part.writer.flush()
                     part.segments.finish()

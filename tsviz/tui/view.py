@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 
@@ -9,8 +10,8 @@ from typing import Protocol, runtime_checkable
 class PoolHistory(Protocol):
     """A view that can tell the pool over time."""
 
-    def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
-        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
+    def occupied_pages(self, first: int, last: int) -> Sequence[int]:
+        """Return the occupied pages behind each round from `first` to `last`, both included."""
         ...
 
 

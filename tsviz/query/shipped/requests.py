@@ -125,12 +125,11 @@ WITH landed AS (
   SELECT {SUBMISSION}, sum(tokens)::BIGINT AS generated_tokens, min(call_seq) AS first_seq, max(call_seq) AS last_seq,
     arg_min(tokens, call_seq) AS first_tokens
   FROM (
-    SELECT {SUBMISSION}, call_seq, CASE kind WHEN 'remote_prefill_done' THEN 1 ELSE token_count END AS tokens
-    FROM events WHERE kind IN ('extend_result', 'remote_prefill_done')
+    SELECT {SUBMISSION}, call_seq, token_count AS tokens FROM events WHERE applied
   ) WHERE tokens > 0 GROUP BY {SUBMISSION}
 ), ended AS (
   SELECT {SUBMISSION}, min(round) AS end_round, arg_min(kind, call_seq) AS ended_by, min(call_seq) AS end_seq
-  FROM events WHERE kind IN {ENDS} GROUP BY {SUBMISSION}
+  FROM events WHERE kind IN {ENDS} AND applied GROUP BY {SUBMISSION}
 ), ran AS (
   SELECT {SUBMISSION}, min(round) AS first_round, arg_min(start_tokens, round) AS hit_tokens,
     count_if(restart) AS retractions, sum(recomputed_tokens)::BIGINT AS recomputed_tokens

@@ -91,14 +91,13 @@ def plan_eviction(
     if not fits(needs, tier.packing, reachable.local_pages, reachable.blocks):
         return Shortage(tuple(needs), Supply(tier.empty, tuple(tier.local)), reachable)
     own = sorted((tier.eviction_key(*block) for block in extra), reverse=True)
-    heap = tier.heaps[0]
     shadow = _Shadow(tier, needs)
     victims: list[Key] = []
     passed: list[Key] = []
     cached: Key | None = None
     while not shadow.fits():
         while cached is None:
-            cached = tier.pop_evictable(heap)
+            cached = tier.pop_evictable(0)
             if cached is None:
                 break
             if cached[-2:] in guarded:
@@ -116,7 +115,7 @@ def plan_eviction(
     if any(k > 1 for k in tier.packing):
         victims = _thin(shadow, victims, passed, set(extra))
     for key in passed:
-        tier.push_back(heap, key)
+        tier.push_back(key)
     return victims
 
 

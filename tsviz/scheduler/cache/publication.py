@@ -99,22 +99,18 @@ class Publisher:
         if slots and slots[-1] >= len(table.pages):
             raise RuntimeError("publish window exceeds table size")
         device, index, r = self.device, group.index, group.per_page
-        queue = self.streaming and (stream or group.kind == SLIDING)
-        new = 0
-        for slot in slots:
-            page = table.pages[slot] if slot >= table.frontier else 0
-            if not page:
-                continue
-            digest, offset = chain[slot // r], slot % r
-            canonical, inserted = device.register(index, page, digest, offset, epoch, kind, slot)
+        if table.frontier:
+            slots = [slot for slot in slots if slot >= table.frontier]
+        inserted, left = device.insert_run(index, table.pages, slots, chain, epoch, kind)
+        for slot in left:
+            page = table.pages[slot]
+            canonical, _ = device.register(index, page, chain[slot // r], slot % r, epoch, kind, slot)
             if canonical != page:
                 device.hold(index, canonical)
                 device.acquire(index, canonical)
                 table.replace(slot, canonical)
                 device.unhold(index, page)
                 device.release(index, page)
-            elif inserted:
-                new += 1
-                if queue:
-                    self.pending.append((index, digest, offset))
-        return new
+        if self.streaming and (stream or group.kind == SLIDING):
+            self.pending.extend((index, chain[slot // r], slot % r) for slot in inserted)
+        return len(inserted)

@@ -38,8 +38,8 @@ def change_mark(table: BlockTable, slot: int) -> Mark | None:
 
 
 def is_zeroed(table: BlockTable, slot: int) -> bool:
-    """Return whether the page in `slot` was zeroed in this round (`zeroed` holds page ids, as table `zeroed` does)."""
-    return table.pages[slot] in table.zeroed
+    """Return whether the page in `slot` was zeroed in this round."""
+    return slot in table.zeroed
 
 
 def runs(table: BlockTable) -> list[Run]:

@@ -11,6 +11,7 @@ from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, head
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.panes.batch import batch
 from tsviz.tui.panes.states import without_frame
+from tsviz.tui.panes.waits import waits
 from tsviz.tui.scene import Scene
 
 _LABEL_CELLS = 8
@@ -28,6 +29,7 @@ def round_pane(scene: Scene, width: int, height: int) -> Document:
     snapshot = frame.snapshot
     parts: list[Document] = [_budget(snapshot, width), _events(snapshot, width)]
     parts += batch(frame, scene.selected, width)
+    parts.append(waits(snapshot, scene.selected, width))
     parts.append(_transfers(snapshot.transfers, width))
     return Stack(parts)
 

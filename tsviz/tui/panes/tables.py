@@ -13,6 +13,7 @@ from tsviz.tui.lines import Document, Line, Lines, Span, Stack, clip, line, wrap
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.panes.blocks import changes, grid
 from tsviz.tui.panes.states import without_frame
+from tsviz.tui.panes.waits import reserve_lines, why
 from tsviz.tui.scene import Scene
 
 
@@ -32,12 +33,13 @@ def tables(scene: Scene, width: int, height: int) -> Document:
         name = shorten(scene.selected_id or f"submission {scene.selected}", max(width - 3, 1))
         words = f"It is not in the system in round {grouped(frame.snapshot.round)}. [ and ] go to rounds where it is."
         return Lines((line(Span(f" {name}", "title")), *wrapped(words, width, "dim", indent=1)))
-    parts: list[Document] = [_card(request, width)]
+    reserve = frame.snapshot.reserve if frame.snapshot.selected == scene.selected else None
+    parts: list[Document] = [_card(request, width), Lines((*why(request, width), *reserve_lines(reserve, width)))]
     if frame.snapshot.selected != scene.selected:
         return Stack((*parts, Lines((line(""), line(Span(" ◌ loading its tables …", "dim"))))))
     if not frame.snapshot.tables:
-        why = _WITHOUT_TABLE.get(request.state, "it holds no pages in this round")
-        return Stack((*parts, Lines((line(""), *wrapped(f"No block table: {why}.", width, "dim", indent=1)))))
+        reason = _WITHOUT_TABLE.get(request.state, "it holds no pages in this round")
+        return Stack((*parts, Lines((line(""), *wrapped(f"No block table: {reason}.", width, "dim", indent=1)))))
     parts += [changes(table, width) for table in frame.snapshot.tables]
     for table in frame.snapshot.tables:
         parts += grid(table, width)

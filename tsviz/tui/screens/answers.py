@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from textual.message import Message
 
@@ -73,8 +74,11 @@ def found(view: RecordedView, request: str, round_: int) -> Found:
 
 
 def history(view: RecordedView, buckets: int) -> History:
-    """Return the pool over the whole trace."""
+    """Return the pool over the whole trace: the most occupied pages in each of at most `buckets` pieces."""
     rounds = view.head.rounds
     if rounds == 0 or not isinstance(view, PoolHistory):
         return History(None)
-    return History(view.pool_history(1, rounds, min(buckets, rounds)))
+    occupied = view.occupied_pages(1, rounds)
+    cells = min(buckets, len(occupied))
+    edges = [cell * len(occupied) // cells for cell in range(cells + 1)] if cells else []
+    return History(tuple(max(occupied[start:end]) for start, end in pairwise(edges)))
