@@ -56,6 +56,21 @@ def test_an_unchanged_run_equals_its_origin_round_by_round(tsviz: Any, recorded:
     assert ended.json()[0]["outcome"] == "equal"
 
 
+def test_a_knob_is_turned_in_the_middle(tsviz: Any, recorded: Path) -> None:
+    """--at makes the recorded calls up to a round again; what it cannot turn or record is refused with code 2."""
+    ended = tsviz("whatif", recorded, "--at", "30", "--set", "pages=257", "--format", "json")
+    assert ended.code == 0, ended.err
+    rows = {row["figure"]: row for row in ended.json()}
+    assert rows["retractions"]["what_if"] < rows["retractions"]["baseline"] == rows["retractions"]["recorded"]
+    for arguments, message in (
+        (("--set", "pages=33"), "a pool can only grow"),
+        (("--set", "batch=8", "--scheduler", "real"), "only the twin"),
+        (("--out", recorded.parent / "x"), "a bundle has one configuration"),
+    ):
+        refused = tsviz("whatif", recorded, "--at", "30", *arguments)
+        assert refused.code == 2 and message in refused.err
+
+
 def test_requests_and_fit_are_tables_of_their_own(tsviz: Any, recorded: Path) -> None:
     """--show requests has a row a request with changes; --show fit the prices and the errors."""
     requests = tsviz("whatif", recorded, "--set", "pages=257", "--show", "requests", "--format", "json").json()
