@@ -56,7 +56,8 @@ def command(
     """Run the requests of TRACE again in closed loop with knobs turned, timed by a cost model fitted to TRACE.
 
     The run is compared with the re-timed baseline: the same requests and the same model with nothing turned. How well
-    that reproduces the recording is said first. TRACE is only read.
+    that reproduces the recording is said first. TRACE is only read. With --at the recorded calls are made again as
+    they were up to that round, and chunk, batch, mixed or more pages are turned in front of its plan (twin only).
 
     \b
     Knobs: pages, host_pages, groups, chunk, batch, mixed, width, overlap, prefix_page, prefix_cache, replay_tokens,
@@ -74,14 +75,18 @@ def command(
     bundle, part = open_place(parse_place(trace))
     with _refusals():
         changes = [parse_change(text) for text in settings]
-    if at_round is not None:
-        _refuse_midway(at_round, changes)
+    wrong = [change.knob.name for change in changes if at_round is not None and not change.knob.midway]
+    if wrong:
+        raise CliError(ExitCode.USAGE, f"--at {at_round}: {', '.join(wrong)} can be turned from round 1 only")
+    if at_round is not None and out is not None:
+        raise CliError(ExitCode.USAGE, "--out: a bundle has one configuration; a run with --at has two")
     if (find is None) != (where is None) or (find and len(axes) != 1) or len(axes) > 2 or (axes and out is not None):
         raise CliError(
             ExitCode.USAGE, "expected one or two --sweep; --find needs --where and one --sweep; no --out then"
         )
     with _refusals(), unreadable():
-        ready = study(part, load_scheduler(scheduler), max_rounds=max_rounds, unfinished_tokens=unfinished)
+        module = load_scheduler(scheduler)
+        ready = study(part, module, at_round=at_round, max_rounds=max_rounds, unfinished_tokens=unfinished)
         _say(study_words(ready))
         if axes:
             rows = _sweep(ready, changes, axes, find, where, scan=scan)
@@ -95,23 +100,12 @@ def command(
     print_rows(rows, form)
 
 
-def _refuse_midway(at_round: int, changes: list[Change]) -> None:
-    wrong = [change.knob.name for change in changes if not change.knob.midway]
-    if wrong:
-        raise CliError(ExitCode.USAGE, f"--at {at_round}: {', '.join(wrong)} can be turned from round 1 only")
-    raise CliError(
-        ExitCode.USAGE,
-        f"--at {at_round}: neither scheduler of this version can change its configuration while it runs",
-        "leave --at out: the what-if then runs from round 1 with the knob turned",
-    )
-
-
 @contextmanager
 def _refusals() -> Iterator[None]:
     """Turn what a what-if cannot do into exit code 2, with its words."""
     from tsviz.replay.retime_cost import NothingToFit
     from tsviz.replay.whatif_knobs import BadKnob
-    from tsviz.replay.whatif_run import RefusedConfig
+    from tsviz.replay.whatif_midway import RefusedConfig
     from tsviz.replay.whatif_source import CannotRetime
     from tsviz.replay.whatif_sweep import BadPredicate
     from tsviz.trace.errors import CannotRecord

@@ -77,9 +77,11 @@ def fit_costs(part: Part) -> CostModel:
     forward, pause, source = _from_forwards(part, work, last)
     if source == "":
         forward, source = _from_rounds(spans, busy, work, part.config["overlap_schedule_depth"]), "rounds"
+    # An idle loop sleeps until something arrives, so the spans of empty rounds are bounds from above; too long an
+    # empty round would keep arrivals waiting, too short a one only adds rounds without work.
     empty = spans[(~busy[:-1]) & (spans > 0)]
-    # An idle loop sleeps until something arrives: the long spans say nothing of what an empty round takes.
-    empty_ns = round(float(np.quantile(empty, 0.25))) if len(empty) else round(forward.price("round"))
+    bounds = [forward.price("round"), float(np.quantile(empty, 0.05)) if len(empty) else 0.0]
+    empty_ns = round(min((bound for bound in bounds if bound > 0), default=0.0))
     return CostModel(source, forward, pause, empty_ns)
 
 

@@ -15,6 +15,7 @@ from tsviz.engine.workloads.model import WorkRequest
 
 from .retime_cost import CostModel, Work
 from .whatif_log import RunLog
+from .whatif_midway import Conductor
 from .whatif_source import Acknowledgement, Source
 
 
@@ -25,8 +26,18 @@ class RetimedDevice:
     """
 
     def __init__(
-        self, source: Source, cost: CostModel, clock: Clock, log: RunLog, *, width: int, acceptance_rate: float | None
+        self,
+        source: Source,
+        cost: CostModel,
+        clock: Clock,
+        log: RunLog,
+        *,
+        width: int,
+        acceptance_rate: float | None,
+        conductor: Conductor | None = None,
     ) -> None:
+        """`conductor`: while its script lasts, times and acknowledgements are the recorded ones."""
+        self._conductor = conductor
         self._source, self._cost, self._clock, self._log = source, cost, clock, log
         self._width, self._acceptance_rate = max(1, width), acceptance_rate
         self._free_ns = clock.now_ns()
@@ -40,13 +51,18 @@ class RetimedDevice:
         if planned.batch is None:
             return None
         work = _work(planned, self._log.operations(plan, planned))
+        if (script := self._script) is not None:
+            self._free_ns = script.script.forward_end_ns(script.round)
+            return SimulatedForward(now_ns, script.script.landed_ns(script.round), self._rows(planned))
         start_ns = max(now_ns, self._free_ns) + self._cost.pause_ns(work)
         self._free_ns = start_ns + self._cost.forward_ns(work)
         return SimulatedForward(start_ns, self._free_ns, self._rows(planned))
 
     def poll_cache_results(self) -> Sequence[CacheResult]:
         """Return the copies that are acknowledged by now, in order of time, then of op id."""
-        results = []
+        results: list[CacheResult] = []
+        if self._script is not None:
+            return results
         while self._due and self._due[0][0] <= self._clock.now_ns():
             results.append(heapq.heappop(self._due)[2])
         return results
@@ -65,6 +81,8 @@ class RetimedDevice:
 
     def next_change_ns(self) -> int | None:
         """Return when the next acknowledgement is due."""
+        if self._script is not None:
+            return self._clock.now_ns()
         return self._due[0][0] if self._due else None
 
     def release(self, request_id: str) -> None:
@@ -74,9 +92,17 @@ class RetimedDevice:
     def shutdown(self) -> None:
         """Nothing is held."""
 
+    @property
+    def _script(self) -> Conductor | None:
+        conductor = self._conductor
+        return None if conductor is None or conductor.turned else conductor
+
     def _copy(self, planned: Planned, now_ns: int) -> None:
+        script = self._script
         for ops, is_store in ((planned.stores, True), (planned.loads, False)):
             for op_id in ops.op_ids if ops is not None else ():
+                if script is not None and op_id in script.script.acknowledged:
+                    continue
                 known = self._source.acknowledgements.get(op_id)
                 usual = Acknowledgement(self._source.usual_delay_ns[not is_store], success=True)
                 told = known or usual

@@ -19,6 +19,7 @@ from .diff_figures import Figures, RequestFigures, figures_of
 from .diff_requests import Alignment, Errors, align, errors
 from .retime_cost import CostModel, fit_costs
 from .whatif_knobs import Change, acceptance, changed_config, changed_requests
+from .whatif_midway import Script
 from .whatif_run import Run, Setting, run_setting
 from .whatif_source import Source
 
@@ -62,6 +63,8 @@ class Study:
     recorded: Figures
     baseline: Outcome
     fit_error: FitError
+    script: Script | None = None
+    """The recorded rounds in front of which nothing is changed; None: the runs start at round 1."""
 
     def run(
         self,
@@ -78,7 +81,7 @@ class Study:
         """
         return _outcome(
             self.source, self.cost, changes, module or self.module, self.max_rounds,
-            clock=clock, observer=observer, stop=stop,
+            script=self.script, clock=clock, observer=observer, stop=stop,
         )  # fmt: skip
 
     def compare(self, outcome: Outcome) -> Alignment:
@@ -90,12 +93,14 @@ def study(
     part: Part,
     module: Any,
     *,
+    at_round: int | None = None,
     max_rounds: int | None = None,
     unfinished_tokens: int | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Study:
     """Read a recording, fit its costs and run its baseline on fresh schedulers of `module`.
 
+    `at_round`: every run makes the recorded calls up to the plan of this round, which is the first with the changes.
     `max_rounds` bounds every run; without it a recording in which requests are left open bounds them by its own
     length, any other by twice that and a thousand. `unfinished_tokens` as in `Source`.
     Raises CannotRetime, NothingToFit, RefusedConfig, and `TraceError` when a table cannot be read.
@@ -106,10 +111,11 @@ def study(
     limit = max_rounds
     if limit is None:
         limit = part.last_round if recorded.live else 2 * part.last_round + 1000
-    baseline = _outcome(source, cost, (), module, limit, stop=stop)
+    script = None if at_round is None else Script(source, module, at_round)
+    baseline = _outcome(source, cost, (), module, limit, script=script, stop=stop)
     apart = align(requests, baseline.requests)
     error = FitError(recorded.rounds, baseline.figures.rounds, errors(apart, "ttft_ns"), errors(apart, "end_ns"))
-    return Study(source, cost, module, limit, recorded, baseline, error)
+    return Study(source, cost, module, limit, recorded, baseline, error, script)
 
 
 def _outcome(
@@ -119,6 +125,7 @@ def _outcome(
     module: Any,
     max_rounds: int,
     *,
+    script: Script | None = None,
     clock: VirtualClock | None = None,
     observer: RunObserver | None = None,
     stop: Callable[[], bool] | None = None,
@@ -126,6 +133,8 @@ def _outcome(
     config = changed_config(source.part.config, changes, module)
     rate = acceptance(source, config, changes)
     setting = Setting(config, changed_requests(source, changes), rate)
+    if script is not None:
+        setting = Setting(source.part.config, source.requests, None, script, tuple(changes))
     run = run_setting(source, cost, setting, module, max_rounds=max_rounds, clock=clock, observer=observer, stop=stop)
     summary = run.summary
     figures, requests = figures_of(run.log, retractions=summary.retractions, refused=summary.refused)
@@ -141,6 +150,11 @@ def _notes(source: Source, changes: Sequence[Change], rate: float | None, run: R
         size = source.part.prefix_tokens
         notes.append(
             f"identity tokens: what prompts share inside a prefix page of {size} is not known and counts as not shared"
+        )
+    if "max_new" in names and any(change.value == "declared" for change in changes) and source.unfinished:
+        notes.append(
+            f"{source.unfinished} requests that had not finished declare what they are taken to want, a lower bound:"
+            " give them more tokens (--unfinished) to see how much that matters"
         )
     if run.summary.detail:
         notes.append(run.summary.detail)

@@ -30,6 +30,7 @@ _WORDS = {
     "submissions": ("request",),
     "calls": ("kind",),
 }
+_ALWAYS = {"submissions": "accepted", "events": "applied"}
 
 
 class RunLog:
@@ -106,8 +107,8 @@ class RunLog:
         for name, numbers in self._numbers.items():
             columns = {n: pa.array(memoryview(values), pa.int64()) for n, values in numbers.items()}
             columns |= {n: pa.array(values, pa.string()) for n, values in self._texts.get(name, {}).items()}
-            if name == "submissions":
-                columns["accepted"] = pa.array([True] * len(numbers["submission"]), pa.bool_())
+            if (always := _ALWAYS.get(name)) is not None:
+                columns[always] = pa.array([True] * len(numbers["submission"]), pa.bool_())
             made[name] = pa.table(columns)
         return made
 

@@ -74,11 +74,20 @@ class Source:
         calls = part.table("calls")
         self._times_ns = column(calls, "time_ns")
         self.origin_ns = int(self._times_ns[0]) if len(calls) else 0
+        self.unfinished = sum(story.end != e.FINISH for story in self._stories.values())
         self._boundaries = {s: frozenset(story.landings) for s, story in self._stories.items()}
         self.requests = self._requests(part)
         self.aborts = self._aborts()
         self.acknowledgements, self.usual_delay_ns = self._acknowledgements(part)
         self.acceptance_rate = self._acceptance(part.config["decode_input_tokens"])
+
+    def arrival_ns(self, submission: int) -> int:
+        """Return when a submission arrived in the recording."""
+        return self._stories[submission].arrival_ns
+
+    def start_ns(self, round_: int) -> int | None:
+        """Return when the plan of a round was asked for."""
+        return self._start_ns.get(round_)
 
     def prompt(self, submission: int) -> Tokens:
         """Return the prompt of a submission."""
@@ -179,13 +188,16 @@ class Source:
         """Return what became of each operation, by its id, and the usual delay of loads (True) and stores (False).
 
         An acknowledgement that came with the plan behind its own may have been there at once; one that came k plans
-        later came after the plan before that: the least delay that gives the same round.
+        later came after the plan before that: the least delay that gives the same round. Behind an empty round the
+        loop had slept until something came, so there it is the whole time.
         """
         events, transfers = part.table("events"), part.table("transfers")
         planned: dict[int, tuple[int, bool]] = {}
         kinds, ops, rounds = words(transfers, "kind"), column(transfers, "op_id"), column(transfers, "round")
         for kind, op, round_ in zip(kinds, ops.tolist(), rounds.tolist(), strict=True):
             planned[op] = (round_, kind == "load_back")
+        starts = part.table("rounds")
+        idle = set(column(starts, "round")[column(starts, "scheduled_tokens") == 0].tolist())
         found: dict[int, Acknowledgement] = {}
         delays: dict[bool, list[int]] = {True: [], False: []}
         ids, came = events["op_id"].to_pylist(), column(events, "round").tolist()
@@ -193,17 +205,20 @@ class Source:
             if kind not in (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE) or op not in planned:
                 continue
             began, is_load = planned[op]
-            before = self._start_ns.get(round_ - 1)
+            before, there = self._start_ns.get(round_ - 1), self._start_ns.get(round_)
             delay_ns = 0
-            if round_ > began + 1 and before is not None:
+            if there is not None and round_ - 1 in idle:
+                delay_ns = there - self._start_ns[began]
+            elif round_ > began + 1 and before is not None:
                 delay_ns = before - self._start_ns[began] + 1
             found[op] = Acknowledgement(delay_ns, kind == e.WRITE_BACK_DONE or bool(value))
             delays[is_load].append(delay_ns)
         usual = {k: int(np.median(v)) if v else 0 for k, v in delays.items()}
         longest = max((d for v in delays.values() for d in v), default=0)
         end_ns = max(self._start_ns.values(), default=0)
+        still_open = any(story.end == "" for story in self._stories.values())
         for op, (began, _) in planned.items():
-            if op not in found and end_ns - self._start_ns[began] > longest:
+            if op not in found and (not still_open or end_ns - self._start_ns[began] > longest):
                 found[op] = Acknowledgement(None, success=True)
         return found, usual
 
