@@ -23,7 +23,7 @@ from .lifetimes import NEVER, Lifetimes, column, words
 from .scenario import NotAScenario, Scenario, behind, cut
 from .scenario_tokens import SpanBook, page_numbers
 
-OPEN_TOKENS = 1024
+OPEN_TOKENS = 256
 """What a request whose end was not recorded could still say if no budget says it."""
 _LOST_ROUNDS = 64
 
