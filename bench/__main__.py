@@ -19,6 +19,8 @@ FIGURES = {
     "s2": "s2_small",
     "s3": "s3_context",
     "s4": "s4_blocked",
+    "s5": "s5_prefill",
+    "s6": "s6_pressure",
 }
 
 

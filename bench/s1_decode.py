@@ -1,7 +1,7 @@
 """S1 and S2: a decode round of the twin as part of the real package's, at 1K context.
 
-Contexts are staggered over a page, so every round has its share of rows that cross into a new one, and the mean over
-a whole page of rounds is compared. Budgets of requests are undeclared: each such crossing takes a page from the pool.
+Contexts are staggered over a page, so every round has its share of rows that cross into a new one; of one row, which
+crosses every 16 rounds, the mean over whole pages of rounds is taken. Budgets of requests are undeclared: each such crossing takes a page from the pool.
 With declared ones the pages are prepaid at admission; one such case stands beside.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .measure import Line
 from .recorded import real
-from .schedulers import Measured, measured, rounds, together, twin
+from .schedulers import Measured, measured, rounds, stretch, together, twin
 from .steady import PAGE_TOKENS, Steady, steady_options
 
 
@@ -69,6 +69,6 @@ def compare(case: Case) -> Measured:
         ]
         for side in sides:
             side.rounds(PAGE_TOKENS)
-        base, other = (rounds(side, case.rounds) for side in sides)
+        base, other = ((rounds if case.rows > 1 else stretch)(side, case.rounds) for side in sides)
         parts.append(measured(base, other, case.pairs))
     return together(parts)
