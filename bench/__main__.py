@@ -21,6 +21,9 @@ FIGURES = {
     "s4": "s4_blocked",
     "s5": "s5_prefill",
     "s6": "s6_pressure",
+    "s8": "s8_observer",
+    "k1": "k1_snapshot",
+    "p3": "p3_reexecution",
 }
 
 

@@ -1,4 +1,7 @@
-"""S5: prefill a token, the twin as part of the real package: long prompts, few tokens said, no sharing."""
+"""S5: prefill a token, the twin as part of the real package: long prompts, few tokens said, no sharing.
+
+First in a pool that is large enough for all that is ever cached, then in one of eight prompts' size.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,25 @@ from .measure import Line, Paired, interleave_each
 from .recorded import real
 from .s_loop import Load, Loop, Ran
 from .schedulers import twin
-from .steady import steady_options
+from .steady import PAGE_TOKENS, steady_options
 
 _PAIRS = 9
 
 
 def figures() -> Iterator[Line]:
     """Yield the ratio twin / real of CPU time a prompt token, rounds in all; its parts beside it."""
-    for prompt_tokens, chunk_tokens, requests in ((4096, 8192, 32), (16384, 2048, 6)):
-        options = replace(steady_options(8, prompt_tokens), max_scheduled_tokens=chunk_tokens)
+    for prompt_tokens, chunk_tokens, requests, turnover in (
+        (4096, 8192, 32, False),
+        (16384, 2048, 8, False),
+        (4096, 8192, 64, True),
+    ):
+        pages = (8 if turnover else requests + 8) * (prompt_tokens // PAGE_TOKENS + 4)
+        options = replace(
+            steady_options(8, 0), max_scheduled_tokens=chunk_tokens, num_device_pages=pages + 1
+        )
         load = Load(options, requests, 8, prompt_tokens, 4)
-        yield from _lines(f"{prompt_tokens} tokens, chunk {chunk_tokens}", load)
+        how = ", every page evicts one" if turnover else ""
+        yield from _lines(f"{prompt_tokens} tokens, chunk {chunk_tokens}{how}", load)
 
 
 def _lines(name: str, load: Load) -> Iterator[Line]:

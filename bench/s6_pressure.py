@@ -1,4 +1,7 @@
-"""S6: rounds under memory pressure (requests are retracted all the time), and the hybrid of four cache groups."""
+"""S6: rounds under memory pressure (requests are retracted all the time), and the hybrid of four cache groups.
+
+Under pressure the pool is two thirds of what the live requests would need, and budgets are undeclared.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ _HYBRID_TOKENS = 4096
 
 def figures() -> Iterator[Line]:
     """Yield the ratio twin / real of CPU time a round."""
-    for mixed in (True, False):
-        yield _retraction(mixed)
+    yield _retraction(64, 1024, 128, mixed=True)
+    yield _retraction(64, 1024, 128, mixed=False)
+    yield _retraction(40, 512, 256, mixed=True)
     for rows, count, pairs in ((16, 32, 6), (64, 16, 6), (256, 8, 4)):
         yield _hybrid(rows, count, pairs)
     yield _loop(
@@ -28,12 +32,11 @@ def figures() -> Iterator[Line]:
     )
 
 
-def _retraction(mixed: bool) -> Line:
-    live, prompt, output = 40, 512, 256
+def _retraction(live: int, prompt: int, output: int, *, mixed: bool) -> Line:
     pages = live * (prompt + output) // PAGE_TOKENS * 2 // 3
     options = replace(steady_options(live, 0), mixed=mixed, num_device_pages=pages + 1, max_scheduled_tokens=2048)
-    load = Load(options, 200, live, prompt, output, declared=False, max_rounds=400)
-    name = f"retraction, pool 2/3 of the load{', mixed' if mixed else ''}"
+    load = Load(options, 400, live, prompt, output, declared=False, max_rounds=400)
+    name = f"retraction, {pages} pages{', mixed' if mixed else ''}"
     return _loop(name, load, 0.2, 3)
 
 

@@ -61,7 +61,7 @@ class Loop:
 
     def __init__(self, module: Any, load: Load) -> None:
         self._module, self._load = module, load
-        self._scheduler = module.Scheduler(load.options.build(module))
+        self.scheduler = module.Scheduler(load.options.build(module))
         self._said: dict[str, int] = {}
         self._submitted = 0
         self.ran = Ran()
@@ -71,13 +71,17 @@ class Loop:
         load, ran = self._load, self.ran
         idle = 0
         while ran.finished < load.requests and ran.rounds < load.max_rounds:
-            self._submit()
-            results = self._plan()
-            idle = 0 if results else idle + 1
+            idle = 0 if self.round() else idle + 1
             if idle == 3:
                 raise RuntimeError(f"the loop stalls at round {ran.rounds}: expected rows, found none in 3 rounds")
-            self._land(results)
         return ran
+
+    def round(self) -> int:
+        """Submit what there is room for, plan, and land the results; return how many rows there were."""
+        self._submit()
+        results = self._plan()
+        self._land(results)
+        return len(results)
 
     def _submit(self) -> None:
         load, specs = self._load, []
@@ -95,14 +99,14 @@ class Loop:
             self._submitted += 1
         if specs:
             start = time.thread_time_ns()
-            self._scheduler.submit_requests(specs)
+            self.scheduler.submit_requests(specs)
             self.ran.submit_cpu_ns += time.thread_time_ns() - start
 
     def _plan(self) -> list[tuple[str, bool, bool]]:
         """Plan and read; return of each row its id, whether it says a token, whether that is its last."""
         ran, said = self.ran, self._said
         wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
-        plan = self._scheduler.next_execution_plan()
+        plan = self.scheduler.next_execution_plan()
         planned = time.thread_time_ns()
         batch = plan.forward[0]
         ids = batch.request_ids
@@ -138,7 +142,7 @@ class Loop:
             finish = forward.Finish()
             finish.request_id = name
             event.add_event(finish)
-        self._scheduler.advance(event)
+        self.scheduler.advance(event)
         ran.cpu_ns += time.thread_time_ns() - cpu
         ran.wall_ns += time.perf_counter_ns() - wall
         ran.finished += len(done)
