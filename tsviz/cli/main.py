@@ -16,6 +16,10 @@ COMMANDS = {
     "info": "Say what is in a trace.",
     "sql": "Ask a trace with SQL.",
     "verify": "Re-execute a trace and compare every round.",
+    "slice": "Cut some rounds out of a trace.",
+    "minimize": "Shrink a trace while something still happens in it.",
+    "repro": "Write a script that shows it on the real package alone.",
+    "bisect": "Find the version of the real package that changed a plan.",
     "open": "Step through a trace on the terminal.",
     "demo": "Open a recorded incident.",
 }
