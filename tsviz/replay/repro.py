@@ -45,7 +45,7 @@ def make_repro(part: Part, module: Any, *, name: str, round_: int | None = None)
     finding = None if round_ is not None else find(part)
     rounds = round_ or (finding.shown_by if finding is not None else part.last_round)
     rounds = max(1, min(rounds, part.last_round))
-    script, reason = _script(part, module, rounds)
+    script, reason = script_of(part, module, rounds)
     text = render(script, part, name=name, finding=finding)
     return Repro(text, script.requests is not None, reason, finding)
 
@@ -59,7 +59,8 @@ def find(part: Part) -> Finding | None:
     return None
 
 
-def _script(part: Part, module: Any, rounds: int) -> tuple[Script, str]:
+def script_of(part: Part, module: Any, rounds: int) -> tuple[Script, str]:
+    """Return a closed loop if it makes the recorded plans, otherwise the recorded calls; and the reason in words."""
     try:
         script = closed_loop(part, module, rounds)
         different = first_difference(script, part, module)
