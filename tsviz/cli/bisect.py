@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 @click.command("bisect", short_help="Find the version of the real package that changed a plan.")
 @click.argument("trace")
 @click.option("--versions", metavar="A..B", help="From the recorded version to the newest without it.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=NUMBER",
+    help="A config field that other versions need; a version that does not know it goes without.",
+)  # fmt: skip
 @format_option
-def command(trace: str, versions: str | None, form: str) -> None:
+def command(trace: str, versions: str | None, settings: tuple[str, ...], form: str) -> None:
     """Make the run of TRACE on other versions of tokenspeed-scheduler and say where the plans change.
 
     Each version is installed by pip beside the others and runs in a process of its own: a closed loop if that makes the
@@ -31,6 +35,7 @@ def command(trace: str, versions: str | None, form: str) -> None:
 
     \b
     tsviz bisect small.tsviz --versions 0.1.20..0.1.42
+    tsviz bisect small.tsviz --set num_snapshot_pages=9
     """
     from tsviz.replay.bisect import BadVersions, CannotBegin, bisect, chosen
     from tsviz.replay.bisect_runner import job_of
@@ -56,6 +61,7 @@ def command(trace: str, versions: str | None, form: str) -> None:
             script, reason = script_of(part, module, max(1, min(rounds, part.last_round)))
         click.echo(clean(reason), err=True)
         several = chosen(available_versions(), versions, base)
+        script.settings.update(_settings(settings))
         job = job_of(script, finding.name if finding is not None else None, part.config["max_scheduled_tokens"])
         with tempfile.TemporaryDirectory(prefix="tsviz-bisect-") as folder:
             result = bisect(several, base, Versions(Path(folder), job).run, _tell)
@@ -66,6 +72,17 @@ def command(trace: str, versions: str | None, form: str) -> None:
     print_rows([_row(compared) for compared in result.versions], form)
     for sentence in _sentences(result, base, None if finding is None else finding.name):
         click.echo(sentence, err=True)
+
+
+def _settings(texts: tuple[str, ...]) -> dict[str, int]:
+    """Read NAME=NUMBER."""
+    found = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not name.isidentifier() or not value.isascii() or not value.isdigit():
+            raise CliError(ExitCode.USAGE, f"--set: expected NAME=NUMBER, found {text!r}")
+        found[name] = int(value)
+    return found
 
 
 def _tell(compared: Compared) -> None:

@@ -40,7 +40,7 @@ class Calls(Watch):
     def event(self, kind: str, about: Any, value: Any = None, candidates: int = 0) -> Any:
         """Return one event: its kind, the request or operation, and tokens, a reserve or a success."""
         if kind in ("WriteBackDoneEvent", "LoadBackDoneEvent"):
-            return self.acknowledged(kind == "WriteBackDoneEvent", about, bool(value))
+            return self.acknowledged(kind.removesuffix("DoneEvent"), about, bool(value))
         if kind == "RemotePrefillDoneEvent":
             return self.api.PD.RemotePrefillDoneEvent(about, value)
         if hasattr(self.api.PD, kind):

@@ -21,7 +21,7 @@ class Driver(Watch):
         self.live: dict[str, dict[str, Any]] = {}
         self.said: dict[str, int] = {}
         self.flying: deque[list[tuple[str, dict[str, Any], bool]]] = deque()
-        self.copies: list[tuple[bool, int]] = []
+        self.copying: list[tuple[str, int]] = []
 
     def step(self) -> dict[str, Any]:
         """Run one round and return what happened in it."""
@@ -31,10 +31,10 @@ class Driver(Watch):
             self.submit(arrived)
             for request in arrived:
                 self.live[request["id"]], self.said[request["id"]] = request, 0
-        self.advance([self.acknowledged(store, op) for store, op in self.copies if op not in self.lost])
+        self.advance([self.acknowledged(copy, op) for copy, op in self.copying if op not in self.lost])
         seen = self.decide([r["id"] for r in arrived])
         rows = seen["rows"]
-        self.copies = [(hasattr(op, "source_pinned"), number) for op in self.plan.cache for number in op.op_ids]
+        self.copying = self.copies()
         if rows:
             flight = [(row[0], self.live[row[0]], row[1] == "decode" or row[2] + row[3] >= row[4]) for row in rows]
             self.flying.append(flight)

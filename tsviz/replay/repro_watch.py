@@ -92,13 +92,19 @@ class Watch:
         event.request_id = name
         return event
 
-    def acknowledged(self, store: bool, op: int, success: bool = True) -> Any:
-        """Return the acknowledgement of a copy between device and host."""
-        if not store:
-            return self.api.Cache.LoadBackDoneEvent(op, success)
-        event = self.api.Cache.WriteBackDoneEvent()
-        event.op_id = op
-        return event
+    def acknowledged(self, copy: str, op: int, success: bool = True) -> Any:
+        """Return the acknowledgement of a copy: WriteBack, LoadBack, or what later versions call theirs."""
+        event = getattr(self.api.Cache, f"{copy}DoneEvent")
+        try:
+            return event(op, success)
+        except TypeError:
+            made = event()
+            made.op_id = op
+            return made
+
+    def copies(self) -> list[tuple[str, int]]:
+        """Return the copies of the last plan, by kind and operation."""
+        return [(type(op).__name__.removesuffix("Op"), number) for op in self.plan.cache for number in op.op_ids]
 
     def rows(self, plan: Any) -> tuple[list[list[Any]], dict[tuple[str, str], int]]:
         """Return rows [id, kind, first token, tokens, prompt] and how many pages each took from whom."""
