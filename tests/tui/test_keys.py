@@ -11,6 +11,7 @@ from textual.widgets import Input
 
 from tests.tui.fakes import HEAD, FakeView, FullView
 from tests.tui.helpers import pane_text, press, settle
+from tsviz.replay.snapshot import Cause, Snapshot
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.keys import KEYS, LATER, bindings
 from tsviz.tui.screens.goto import GoTo
@@ -280,14 +281,31 @@ async def test_the_position_is_copied_as_commands_take_it() -> None:
             assert pilot.app.clipboard == position
 
 
-@pytest.mark.parametrize("key", ["w", "v", "s", "S", "c", "C", "b", "f", "m"])
-async def test_keys_of_what_is_not_recorded_say_so(key: str) -> None:
+@pytest.mark.parametrize("key", ["v", "s", "S", "c", "C", "b", "f", "m"])
+async def test_keys_of_what_is_not_there_yet_say_so(key: str) -> None:
     """No key does nothing."""
     async with app_at().run_test(size=SIZE) as pilot:
         screen = await settle(pilot)
         await press(pilot, key)
         assert screen.scene.message in LATER.values()
-        assert "needs decisions: not recorded at this level" in pane_text(pilot.app, "bottom")
+        assert "not on this screen yet" in pane_text(pilot.app, "bottom")
+
+
+async def test_why_is_one_sentence() -> None:
+    """w says the cause of the selected request and where it comes from, or that decisions are not recorded."""
+    cause = Cause("head_of_line", "behind r7 (head of line), 3 rounds", "r7", 60)
+
+    class Decided(FullView):
+        def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
+            found = super().snapshot(round_, selected)
+            lines = tuple(replace(line, cause=cause) for line in found.requests)
+            return replace(found, requests=lines, decisions="derived")
+
+    for view, said in ((FullView(), "tsviz index"), (Decided(), "behind r7 (head of line), 3 rounds (derived)")):
+        async with app_at(view=view).run_test(size=SIZE) as pilot:
+            screen = await settle(pilot)
+            await press(pilot, "down", "w")
+            assert said in screen.scene.message
 
 
 @pytest.mark.parametrize(("key", "holds"), [("question_mark", "One round forward"), ("L", "lost its pages to others")])

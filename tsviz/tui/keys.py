@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from textual.binding import Binding, BindingType
 
-_NOT_RECORDED = "needs decisions: not recorded at this level"
+_LATER = "Not on this screen yet"
 
 
 class Key(NamedTuple):
@@ -42,6 +42,7 @@ KEYS: tuple[Key, ...] = (
     Key("pane.requests", "1", "focus_pane('requests')", "Requests", "Panes"),
     Key("pane.round", "2", "focus_pane('round')", "Round", "Panes"),
     Key("pane.tables", "t,3", "focus_pane('tables')", "Block tables of the selected request", "Panes", "tables"),
+    Key("why", "w", "why", "Why the selected request is scheduled or not, in one sentence", "Panes"),
     Key("pane.zoom", "z", "zoom", "Give the whole screen to the focused pane, or take it back", "Panes"),
     Key("filter", "/", "filter", "Filter requests by words of their id or state", "Panes", "filter"),
     Key("order", "o", "order", "Next order of the requests (state, arrival, age, pages, retractions, id)", "Panes"),
@@ -53,24 +54,24 @@ KEYS: tuple[Key, ...] = (
     Key("theme", "ctrl+t", "theme", "Dark or light", "Other"),
     Key("palette", "ctrl+p", "app.command_palette", "Palette with every action", "Other", "palette"),
     Key("quit", "q,ctrl+q", "app.quit", "Quit", "Other", "quit"),
-    Key("later.why", "w", "later('why')", "Why is the selected request not scheduled", "Needs decisions"),
-    Key("later.victims", "v", "later('victims')", "Victims of a retraction", "Needs decisions"),
-    Key("later.stop", "s", "later('stops')", "One stop forward inside the round", "Needs decisions"),
-    Key("later.stop.back", "S", "later('stops')", "One stop back inside the round", "Needs decisions"),
-    Key("later.continue", "c", "later('breakpoints')", "Continue to the next breakpoint", "Needs decisions"),
-    Key("later.continue.back", "C", "later('breakpoints')", "Back to the previous breakpoint", "Needs decisions"),
-    Key("later.break", "b", "later('breakpoints')", "Breakpoint here", "Needs decisions"),
-    Key("later.findings", "f", "later('findings')", "Findings of this trace", "Needs decisions"),
-    Key("later.pages", "m", "later('pages')", "Map of all pages", "Needs decisions"),
+    Key("later.victims", "v", "later('victims')", "Victims of a retraction", _LATER),
+    Key("later.stop", "s", "later('stops')", "One stop forward inside the round", _LATER),
+    Key("later.stop.back", "S", "later('stops')", "One stop back inside the round", _LATER),
+    Key("later.continue", "c", "later('breakpoints')", "Continue to the next breakpoint", _LATER),
+    Key("later.continue.back", "C", "later('breakpoints')", "Back to the previous breakpoint", _LATER),
+    Key("later.break", "b", "later('breakpoints')", "Breakpoint here", _LATER),
+    Key("later.findings", "f", "later('findings')", "Findings of this trace", _LATER),
+    Key("later.pages", "m", "later('pages')", "Map of all pages", _LATER),
 )
 
+WHY_UNKNOWN = "Why needs decisions, which are not recorded at this level: tsviz index derives them."
+
 LATER: dict[str, str] = {
-    "why": f"Why {_NOT_RECORDED}.",
-    "victims": f"Victims {_NOT_RECORDED}.",
-    "stops": f"A stop inside a round {_NOT_RECORDED}.",
-    "breakpoints": f"A breakpoint {_NOT_RECORDED}.",
-    "findings": f"Findings {_NOT_RECORDED}.",
-    "pages": f"The pages map {_NOT_RECORDED}.",
+    "victims": "Victims are not on this screen yet. They are a table: tsviz sql TRACE 'from victims'.",
+    "stops": "Stops inside a round are not on this screen yet. They are tables: tsviz sql TRACE --tables.",
+    "breakpoints": "Breakpoints are not on this screen yet. tsviz sql finds rounds by predicate.",
+    "findings": "Findings are not on this screen yet.",
+    "pages": "The pages map is not on this screen yet. tsviz sql tells a page's life: from page_life('full', 7).",
 }
 """What the keys of things that this screen cannot know yet answer."""
 

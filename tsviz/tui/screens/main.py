@@ -13,7 +13,7 @@ from textual.widgets import Input
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import NoDestination, ToRequest, ToRound
-from tsviz.tui.keys import LATER, Key, bindings, display
+from tsviz.tui.keys import LATER, WHY_UNKNOWN, Key, bindings, display
 from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
@@ -270,6 +270,16 @@ class MainScreen(SteppingScreen):
     def action_help(self) -> None:
         """Show every key."""
         self.app.push_screen(Sheet("Help", lambda width: help_lines(self.keys, width)))
+
+    def action_why(self) -> None:
+        """Say why the selected request is scheduled or not."""
+        frame = self.scene.frame
+        request = None if frame is None or self.scene.selected is None else frame.request(self.scene.selected)
+        if frame is None or request is None:
+            return self.say("No request is selected in this round.")
+        if request.cause is None:
+            return self.say(WHY_UNKNOWN)
+        return self.say(f"{clean(request.request)}: {clean(request.cause.words)} ({frame.snapshot.decisions}).")
 
     def action_later(self, what: str) -> None:
         """Say what this key will do and why it cannot now."""
