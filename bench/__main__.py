@@ -15,6 +15,15 @@ FIGURES = {
     "r2": "r2_size",
     "r3": "r3_proxy",
     "r4": "r4_prompts",
+    "s1": "s1_decode",
+    "s2": "s2_small",
+    "s3": "s3_context",
+    "s4": "s4_blocked",
+    "s5": "s5_prefill",
+    "s6": "s6_pressure",
+    "s8": "s8_observer",
+    "k1": "k1_snapshot",
+    "p3": "p3_reexecution",
 }
 
 

@@ -64,6 +64,12 @@ class Paired:
         low, high = ratios[len(ratios) // 4], ratios[(3 * len(ratios)) // 4]
         return f"[{low:.3f}..{high:.3f}] of {len(ratios)} pairs, calibration {self.calibration_ms:.2f} ms"
 
+    @property
+    def span(self) -> str:
+        """The least and the greatest other / base over the pairs, in words."""
+        ratios = [o / b for b, o in zip(self.base, self.other, strict=True)]
+        return f"[{min(ratios):.3f}..{max(ratios):.3f}] of {len(ratios)} pairs"
+
 
 def joined(parts: Sequence[Paired]) -> Paired:
     """Return the pairs of several runs as those of one."""

@@ -16,13 +16,19 @@ ONE_GROUP = "full:16"
 HYBRID = "full:16,sliding:16:w=1024,state:16,state:16:id=state2"
 
 
-def steady_options(rows: int, growth_tokens: int, groups: str = ONE_GROUP) -> SchedulerOptions:
-    """Return a configuration in which `rows` requests of 1K context never meet a limit within `growth_tokens`."""
+def steady_options(
+    rows: int,
+    growth_tokens: int,
+    groups: str = ONE_GROUP,
+    context_tokens: int = CONTEXT_TOKENS,
+    page_tokens: int = PAGE_TOKENS,
+) -> SchedulerOptions:
+    """Return a configuration in which `rows` requests of that context never meet a limit within `growth_tokens`."""
     parsed = parse_groups(groups)
-    pages = rows * (-(-(CONTEXT_TOKENS + growth_tokens) // PAGE_TOKENS) + 4) * len(parsed)
+    pages = rows * (-(-(context_tokens + growth_tokens) // page_tokens) + 4) * len(parsed)
     return SchedulerOptions(
         groups=parsed,
-        prefix_granularity=PAGE_TOKENS,
+        prefix_granularity=page_tokens,
         max_scheduled_tokens=8192,
         max_batch_size=rows,
         num_device_pages=pages + 1,
@@ -49,26 +55,43 @@ class Steady:
 
     Events are made by a function and handed over at once, or (`keep_events`) still held by a name when they are added:
     a recorder must take those apart on the spot, because they might be changed.
+
+    `options` default to `steady_options` of 1K context. `staggered`: contexts differ, so that every round some rows
+    cross into a new page. Without `declared` no budget is, and pages are taken when they are crossed into.
     """
 
-    def __init__(self, module: Any, rows: int, growth_tokens: int, *, keep_events: bool = False) -> None:
+    def __init__(
+        self,
+        module: Any,
+        rows: int,
+        growth_tokens: int,
+        *,
+        keep_events: bool = False,
+        options: SchedulerOptions | None = None,
+        context_tokens: int = CONTEXT_TOKENS,
+        staggered: bool = False,
+        declared: bool = True,
+    ) -> None:
         self._module = module
         self._keep_events = keep_events
         self._run = _own_code(_rounds, _landed, _scalars)
-        self._scheduler = module.Scheduler(steady_options(rows, growth_tokens).build(module))
+        options = options or steady_options(rows, growth_tokens)
+        page_tokens = options.prefix_granularity
+        self.scheduler = module.Scheduler(options.build(module))
         specs = []
         for row in range(rows):
             spec = module.RequestSpec()
             spec.request_id = f"request-{row}"
-            spec.tokens = array("i", invented_tokens(row, 0, CONTEXT_TOKENS).tobytes())
-            spec.max_new_tokens = growth_tokens
+            length = context_tokens + (row % page_tokens if staggered else 0)
+            spec.tokens = array("i", invented_tokens(row, 0, length).tobytes())
+            spec.max_new_tokens = growth_tokens if declared else 0
             specs.append(spec)
-        self._scheduler.submit_requests(specs)
+        self.scheduler.submit_requests(specs)
         while not self._prefill(rows):
             pass
 
     def _prefill(self, rows: int) -> bool:
-        batch = self._scheduler.next_execution_plan().forward[0]
+        batch = self.scheduler.next_execution_plan().forward[0]
         ids, prefixes = batch.request_ids, batch.extend_prefix_lens
         lengths, sizes = batch.input_lengths, batch.prefill_lengths
         event = self._module.ExecutionEvent()
@@ -78,12 +101,12 @@ class Steady:
             if row >= len(prefixes) or prefixes[row] + lengths[row] == sizes[row]:
                 result.tokens = [row]
             event.add_event(result)
-        self._scheduler.advance(event)
+        self.scheduler.advance(event)
         return len(ids) == rows and not prefixes
 
     def rounds(self, count: int) -> list[int]:
         """Run `count` rounds of plan + forward + eight scalar vectors + events + advance; return nanoseconds each."""
-        times: list[int] = self._run(self._scheduler, self._module, self._keep_events, count)
+        times: list[int] = self._run(self.scheduler, self._module, self._keep_events, count)
         return times
 
 

@@ -116,9 +116,7 @@ class Driver:
             if failed and prefetch:
                 self.coverage.count("failed prefetch with runtime Retract")
             yield from (
-                self._failed_load(op_id, batch)
-                if failed
-                else self._advance(("LoadBackDoneEvent", op_id, True))
+                self._failed_load(op_id, batch) if failed else self._advance(("LoadBackDoneEvent", op_id, True))
             )
 
     def _failed_load(self, op_id: int, batch: list[str]) -> Calls:
@@ -166,9 +164,7 @@ class Driver:
         update = kind == "decode" and tokens and self.chance(0.85)
         ends = self._ends(request, len(tokens)) and self.config["role"] != "P" and not request.in_flight
         if update and not ends:
-            accepted = (
-                len(tokens) if not self.chance(self.profile.overlong) else self.rng.randint(0, len(tokens))
-            )
+            accepted = len(tokens) if not self.chance(self.profile.overlong) else self.rng.randint(0, len(tokens))
             if self.chance(0.03):
                 accepted += self.rng.randint(0, 2 * self.config["prefix_granularity"])
             events.append(("UpdateReserveNumTokens", name, accepted))

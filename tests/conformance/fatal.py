@@ -14,9 +14,7 @@ from tests.conformance.modules import Missing, load
 from tests.conformance.notation import Drive, full, state
 
 
-def _surplus_result(
-    role: str, prompt: int, plans: int, landed: tuple[tuple[int, ...], ...]
-) -> Callable[..., Any]:
+def _surplus_result(role: str, prompt: int, plans: int, landed: tuple[tuple[int, ...], ...]) -> Callable[..., Any]:
     """A result for a request that has nothing in flight, after ``plans`` plans and these results."""
 
     def scenario(module: ModuleType) -> Any:

@@ -190,9 +190,7 @@ PROFILES: tuple[Profile, ...] = (
         undeclared=0.6,
         storage=0.1,
     ),
-    Profile(
-        "replay", 8, groups=REPLAYING, share=0.95, no_prefix_cache=0.0, finish=0.2, pool_factor=(1.2, 4.0)
-    ),
+    Profile("replay", 8, groups=REPLAYING, share=0.95, no_prefix_cache=0.0, finish=0.2, pool_factor=(1.2, 4.0)),
     Profile("destination", 10, roles=("D",), late=0.1, peer_failure=0.06, finish=0.05),
     Profile("source", 8, roles=("P",), peer_failure=0.1),
     Profile(

@@ -27,9 +27,7 @@ class Prompts:
         """``count`` fresh token ids; few distinct values, so that continuations may coincide."""
         base = self.rng.randint(0, 9)
         return (
-            [base + (index * 7) % 5 for index in range(count)]
-            if count > 64
-            else self.rng.choices(range(10), k=count)
+            [base + (index * 7) % 5 for index in range(count)] if count > 64 else self.rng.choices(range(10), k=count)
         )
 
     def document(self) -> list[int]:
@@ -65,9 +63,7 @@ class Prompts:
         rng = self.rng
         if self.profile.long_budget:
             return rng.randint(1, min(room, rng.choice((self.page, 2 * self.page, 5000))))
-        drawn = rng.choice(
-            (rng.randint(1, 2 * self.page), rng.randint(1, max(1, room // 2)), rng.randint(1, room))
-        )
+        drawn = rng.choice((rng.randint(1, 2 * self.page), rng.randint(1, max(1, room // 2)), rng.randint(1, room)))
         if rng.random() < 0.25:
             drawn -= drawn % self.page
         return min(room, drawn)

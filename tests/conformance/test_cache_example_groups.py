@@ -97,9 +97,7 @@ def test_e7_state(module: ModuleType) -> None:
         ([0] * 9 + [11, 12], (31, 30, 9)),
         ([0] * 10 + [12], (32, 31, 8)),
     ]
-    for number, (tokens, (row, counts)) in enumerate(
-        zip(([], [50], [51], [52], [53], [54]), expected, strict=True)
-    ):
+    for number, (tokens, (row, counts)) in enumerate(zip(([], [50], [51], [52], [53], [54]), expected, strict=True)):
         shown = drive.plan()
         assert (shown.table("a"), shown.table("a", "st"), drive.counts) == (_span(1, 7), row, counts), number
         if number == 1:

@@ -9,9 +9,7 @@ from tests.conformance.workers import Summary
 
 def _summary(seed: int, difference: str = "", faults: int = 0, features: tuple[str, ...] = ()) -> Summary:
     exemptions = [(number, "a listed fault") for number in range(faults)]
-    return Summary(
-        seed, "general", difference, exemptions, bool(faults), 10, 20, 30, dict.fromkeys(features, 5)
-    )
+    return Summary(seed, "general", difference, exemptions, bool(faults), 10, 20, 30, dict.fromkeys(features, 5))
 
 
 def test_lifetimes_are_counted_not_occurrences() -> None:

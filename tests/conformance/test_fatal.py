@@ -20,9 +20,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def _dedicated_errors() -> tuple[type[Exception], ...]:
     errors = importlib.import_module("tsviz.scheduler.errors")
-    return tuple(
-        value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)
-    )
+    return tuple(value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception))
 
 
 @pytest.mark.oracle

@@ -38,9 +38,7 @@ def test_random_lifetimes_are_equal(subject: str, chunk: int) -> None:
 def test_the_suite_reaches_every_feature(real: ModuleType) -> None:
     """The lifetimes of the suite show each feature of the campaign's floor at least once."""
     assert real is not None
-    met = {
-        feature for chunk in range(_CHUNKS) for one in _summaries("real", chunk) for feature in one.features
-    }
+    met = {feature for chunk in range(_CHUNKS) for one in _summaries("real", chunk) for feature in one.features}
     assert sorted(set(FEATURES) - met) == []
 
 

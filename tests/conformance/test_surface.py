@@ -153,9 +153,7 @@ def test_integers_of_every_kind(module: ModuleType, good: Any) -> None:
     assert type(config.max_batch_size) is int
 
 
-@pytest.mark.parametrize(
-    "good", [[1, 2], (1, 2), range(1, 3), np.array([1, 2]), np.array([1, 2], dtype=np.int32)]
-)
+@pytest.mark.parametrize("good", [[1, 2], (1, 2), range(1, 3), np.array([1, 2]), np.array([1, 2], dtype=np.int32)])
 def test_sequences_of_every_kind(module: ModuleType, good: Any) -> None:
     """Lists, tuples, ranges and arrays become a fresh list at every reading."""
     spec = module.RequestSpec()

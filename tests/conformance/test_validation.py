@@ -85,9 +85,7 @@ def test_each_rule_has_its_text(module: ModuleType, changes: dict[str, Any], tex
 
 def test_the_first_violation_wins(module: ModuleType) -> None:
     """Of every two violated rules that can stand together the earlier one is reported."""
-    scalar = [
-        (changes, text) for changes, text in _CASES if "cache_groups" not in changes and "role" not in changes
-    ]
+    scalar = [(changes, text) for changes, text in _CASES if "cache_groups" not in changes and "role" not in changes]
     for index, (first, text) in enumerate(scalar):
         for second, _ in scalar[index + 1 :]:
             if set(first) & set(second):

@@ -84,8 +84,7 @@ def plain(plan: Plan) -> Any:
         if b is None:
             return None
         rows = [
-            (*row[:4], *row[5:7], tuple(visible_pages(view) for view in row.views), row[8], row[9])
-            for row in b.rows
+            (*row[:4], *row[5:7], tuple(visible_pages(view) for view in row.views), row[8], row[9]) for row in b.rows
         ]
         inputs = [(row.input_ids(), row.shifted_input_ids()) for row in b.extends]
         return rows, inputs, b.num_extends
@@ -176,9 +175,7 @@ class Life:
 
     def _collect(self, number: int, plan: Plan) -> None:
         for row in plan.batch.extends:
-            self.out.append(
-                (number, row.request_id, row.prefix_tokens + row.input_length == row.prefill_length)
-            )
+            self.out.append((number, row.request_id, row.prefix_tokens + row.input_length == row.prefill_length))
         self.out += [(number, row.request_id, True) for row in plan.batch.decodes]
         for op in plan.stores:
             self.ops.append((number, ev.WriteBackDone(op.op_id), []))

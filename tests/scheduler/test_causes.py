@@ -261,9 +261,7 @@ def test_exactly_the_missing_blocks_admit_a_request_refused_for_capacity(
         missing = next(
             extra
             for extra in range(1, 1_000)
-            if fits(
-                refused.need_pages, packing, refused.reachable_local_pages, refused.reachable_blocks + extra
-            )
+            if fits(refused.need_pages, packing, refused.reachable_local_pages, refused.reachable_blocks + extra)
         )
         first = next(t for t in case.told if isinstance(t, d.Refused))
         if first is not refused or any(isinstance(t, d.Iteration) for t in case.told):

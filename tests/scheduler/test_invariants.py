@@ -33,7 +33,5 @@ def test_a_breach_is_named_with_its_numbers() -> None:
         (group, page) for group, refs in enumerate(device.refs) for page, count in enumerate(refs) if count
     )
     device.refs[group][page] += 1
-    with pytest.raises(
-        InvariantError, match=rf"owner_counts at device group {group} page {page} .* expected"
-    ):
+    with pytest.raises(InvariantError, match=rf"owner_counts at device group {group} page {page} .* expected"):
         invariants.check(life.scheduler)

@@ -22,17 +22,12 @@ def _run(budget: int, rounds: int) -> tuple[list[list[tuple[str, int, int]]], di
     """Rows (request, first token or -1, length) by round, causes by request, and how many finished."""
     causes: dict[str, list[str]] = defaultdict(list)
     scheduler = Scheduler(CONFIG, observer=lambda *_: None)
-    scheduler.submit(
-        [Submission(name, [k * 100 + i for i in range(20)], budget) for k, name in enumerate("ab")]
-    )
+    scheduler.submit([Submission(name, [k * 100 + i for i in range(20)], budget) for k, name in enumerate("ab")])
     rows, generated, finished = [], dict.fromkeys("ab", 0), 0
     for _ in range(rounds):
         batch = scheduler.next_plan().batch
         rows.append(
-            [
-                (r.request_id, r.prefix_tokens if r.tokens is not None else -1, r.input_length)
-                for r in batch.rows
-            ]
+            [(r.request_id, r.prefix_tokens if r.tokens is not None else -1, r.input_length) for r in batch.rows]
         )
         for request in scheduler.roster.live():
             assert request.verdict is not None

@@ -125,7 +125,7 @@ def test_the_mixed_stall_never_plans_again() -> None:
 
 
 def test_a_hit_feeds_a_window_again() -> None:
-    """The second request hits 688 tokens (43 pages of 16); its first row starts 64 tokens earlier, all of them replay."""
+    """The second request hits 688 tokens (43 pages of 16); its first row starts 64 tokens earlier, all replay."""
     first = next(r for r in rows("bounded-replay", "operations") if r["request"] == "second")
     assert (first["begin_tokens"], first["replay_tokens"]) == (688 - 64, 64)
     assert first["input_tokens"] == 790 - 688 + 64

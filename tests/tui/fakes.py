@@ -122,9 +122,11 @@ class FakeView:
 class FullView(FakeView):
     """A view that offers everything a view may offer."""
 
-    def occupied_pages(self, first: int, last: int) -> list[int]:
+    def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return a pool that fills up over the trace and is full in the last tenth."""
-        return [min(PAGES, r * PAGES * 10 // (self.head.rounds * 9)) for r in range(first, last + 1)]
+        rounds = last_round - first_round + 1
+        last_of = [first_round + (b + 1) * rounds // buckets - 1 for b in range(buckets)]
+        return tuple(min(PAGES, r * PAGES * 10 // (self.head.rounds * 9)) for r in last_of)
 
     def find_request(self, request: str) -> int | None:
         """Return the submission of `r<number>`."""

@@ -24,6 +24,9 @@ async def click_text(pilot: Pilot[None], pane: str, text: str) -> MainScreen:
     for y in range(widget.document.height):
         x = widget.document.line(y).text.find(text)
         if x >= 0:
+            if not 0 <= y - widget.scroll_offset.y < widget.size.height:
+                widget.scroll_to(y=y, animate=False, immediate=True)
+                await settle(pilot)
             border = widget.content_region.offset - widget.region.offset
             await pilot.click(widget, offset=Offset(x, y - widget.scroll_offset.y) + border)
             return await settle(pilot)

@@ -61,7 +61,7 @@ async def test_an_unreadable_first_round(size: str) -> None:
 
 
 async def test_a_view_that_offers_nothing_more() -> None:
-    """Without `occupied_pages` the pool strip is left out."""
+    """Without `pool_history` the pool strip is left out."""
     async with DebuggerApp(FakeView(), start_round=64).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         compare(pilot.app, "bare-120x40")

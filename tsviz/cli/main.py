@@ -21,6 +21,10 @@ COMMANDS = {
     "verify": "Re-execute a trace and compare every round.",
     "whatif": "Run a trace again with a knob turned.",
     "diff": "Compare two traces, or the ranks of one.",
+    "slice": "Cut some rounds out of a trace.",
+    "minimize": "Shrink a trace while something still happens in it.",
+    "repro": "Write a script that shows it on the real package alone.",
+    "bisect": "Find the version of the real package that changed a plan.",
     "open": "Step through a trace on the terminal.",
     "demo": "Open a recorded incident.",
 }

@@ -15,6 +15,8 @@ from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
 
+_PROGRESS_SECONDS = 0.25
+
 if TYPE_CHECKING:
     from tsviz.engine.summary import RunSummary
 
@@ -75,25 +77,27 @@ def command(
             "record plans and run `tsviz index`, which derives the decisions, or record with --scheduler twin",
         )  # fmt: skip
     module = load_scheduler(scheduler)
-    stopped = _stop_flag()
+    stop = _Stop()
     began = time.monotonic()
     try:
         with Recording(
             out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level
         ) as recording:
-            summaries = recording.run(stopped)
+            summaries = recording.run(stop)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
     except RefusedConfig as error:
         raise CliError(ExitCode.USAGE, f"the scheduler refuses this configuration: {error}") from error
     except OSError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, f"{out}: recording stopped: {error}") from error
+    finally:
+        stop.clear()
     seconds = time.monotonic() - began
     click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
     for reason, count in requests.skipped.items():
         click.echo(f"{count} input rows skipped: {reason}", err=True)
     print_rows([_row(name, summary) for name, summary in summaries.items()], form)
-    if stopped():
+    if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
 
 
@@ -108,14 +112,29 @@ def _row(name: str, summary: RunSummary) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _stop_flag() -> Any:
-    """Make ctrl-C ask the run to end behind the current round; a second one ends it at once."""
-    pressed: list[int] = []
+class _Stop:
+    """Asked by the run before every round: ctrl-C ends it there, a second one at once. Shows how far the run is."""
 
-    def on_signal(number: int, _frame: object) -> None:
-        if pressed:
+    def __init__(self) -> None:
+        self.pressed = False
+        self._rounds = 0
+        self._shown = time.monotonic()
+        self._people = sys.stderr.isatty()
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def __call__(self) -> bool:
+        self._rounds += 1
+        if self._people and self._rounds % 64 == 0 and time.monotonic() - self._shown > _PROGRESS_SECONDS:
+            self._shown = time.monotonic()
+            click.echo(f"\r{self._rounds:,} rounds", nl=False, err=True)
+        return self.pressed
+
+    def clear(self) -> None:
+        """Take the progress off the terminal."""
+        if self._people:
+            click.echo("\r\033[K", nl=False, err=True)
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        if self.pressed:
             raise KeyboardInterrupt
-        pressed.append(number)
-
-    signal.signal(signal.SIGINT, on_signal)
-    return lambda: bool(pressed)
+        self.pressed = True

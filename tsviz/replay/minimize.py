@@ -7,7 +7,7 @@ search has the smallest scenario so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .predicates import Absent, Finding, Outcome, Predicate, Tables
@@ -112,13 +112,13 @@ def minimize(
     run: Runner,
     passes: Sequence[Pass],
     *,
-    starts: Callable[[Tables, Scenario, Finding], Sequence[Scenario]],
+    starts: Callable[[Tables, Scenario, Finding], Iterable[tuple[Scenario, str]]],
     stop: Callable[[], bool],
     progress: Callable[[Step], None],
 ) -> Minimized:
     """Shrink `scenario`, read from `recorded`, while `predicate` holds.
 
-    `starts` proposes subsets to begin with, smallest first; the whole scenario is the last resort. Raises `DoesNotHold`,
+    `starts` proposes what to begin with, cheapest first; the whole scenario is the last resort. Raises `DoesNotHold`,
     `Stopped` if nothing held before the time was up, QueryError from an SQL predicate.
     """
     shown = predicate.check(recorded)
@@ -127,7 +127,7 @@ def minimize(
     search = Search(run, predicate, stop=stop, progress=progress)
     finished = False
     try:
-        if not any(search.attempt(start, "requests near the finding") for start in starts(recorded, scenario, shown)):
+        if not any(search.attempt(start, what) for start, what in starts(recorded, scenario, shown)):
             outcome = search.judge(scenario)
             if isinstance(outcome, Absent):
                 raise DoesNotHold("the re-run of the trace", outcome)

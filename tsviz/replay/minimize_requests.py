@@ -5,33 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from tsviz.engine.workloads.model import Span, WorkRequest
 
-from .lifetimes import Lifetimes
 from .minimize import Search, smallest
-from .predicates import Finding, Tables
 from .scenario import Scenario
-
-
-def near_the_finding(recorded: Tables, scenario: Scenario, finding: Finding) -> list[Scenario]:
-    """Return subsets to begin with: who was there at the finding, then 1, 2, 4, ... rounds before it as well."""
-    life = Lifetimes(recorded)  # type: ignore[arg-type]  # it only asks for tables
-    names = [r.request_id for r in scenario.requests]
-    kept = np.flatnonzero(life.accepted)
-    found: list[Scenario] = []
-    before, reach = 0, 0
-    while before < finding.first_round:
-        first = finding.first_round - before
-        there = (life.submitted[kept] <= finding.shown_by) & (life.end_round[kept] >= first)
-        chosen = [name for name, is_there in zip(names, there, strict=True) if is_there]
-        if len(chosen) > reach and len(chosen) < len(names):
-            found.append(scenario.only(chosen))
-            found.append(at_once(found[-1]))
-        reach = max(reach, len(chosen))
-        before = 1 if before == 0 else 2 * before
-    return found
 
 
 def at_once(scenario: Scenario, step_ns: int = 0) -> Scenario:

@@ -44,7 +44,7 @@ def simpler_config(search: Search) -> None:
 
 def smaller_scale(search: Search) -> None:
     """Divide pages, budget and lengths together, by as much as possible; then tokens a page with all lengths."""
-    for shrink, what in ((_fewer_pages, "everything"), (_smaller_pages, "tokens a page and all lengths")):
+    for shrink, what in ((fewer_pages, "everything"), (smaller_pages, "tokens a page and all lengths")):
         for divisor in (64, 32, 16, 8, 4, 3, 2):
             while True:
                 smaller = shrink(search.current(), divisor)
@@ -52,7 +52,8 @@ def smaller_scale(search: Search) -> None:
                     break
 
 
-def _fewer_pages(scenario: Scenario, divisor: int) -> Scenario | None:
+def fewer_pages(scenario: Scenario, divisor: int) -> Scenario | None:
+    """Divide pools, budget and lengths; None if no page would be left."""
     config = scenario.scheduler
     pages = (config.num_device_pages - 1) // divisor
     if pages < 1:
@@ -65,7 +66,8 @@ def _fewer_pages(scenario: Scenario, divisor: int) -> Scenario | None:
     return _shorter(smaller, divisor)
 
 
-def _smaller_pages(scenario: Scenario, divisor: int) -> Scenario | None:
+def smaller_pages(scenario: Scenario, divisor: int) -> Scenario | None:
+    """Divide the tokens a page, budget and lengths; None if a page does not divide."""
     config = scenario.scheduler
     sizes = [config.prefix_granularity, *(g.block_granularity for g in config.groups)]
     if any(size % divisor for size in sizes):

@@ -255,7 +255,11 @@ def _ended(part: Tables) -> npt.NDArray[np.int64]:
 def _live_names(part: Tables) -> list[str | None]:
     ended = set(_end_rounds(part)[0])
     submissions = part.table("submissions")
-    columns = (submissions["submission"].to_pylist(), words(submissions, "request"), submissions["accepted"].to_pylist())
+    columns = (
+        submissions["submission"].to_pylist(),
+        words(submissions, "request"),
+        submissions["accepted"].to_pylist(),
+    )
     return [name for number, name, accepted in zip(*columns, strict=True) if accepted and number not in ended]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tsviz.scheduler import compat
+from tsviz.scheduler.rules import REFERENCE_0_1_24, RULES_0_1_24
 from tsviz.trace import entries as e
 from tsviz.trace.api_events import make_event, read_counters
 from tsviz.trace.config import build_config
@@ -15,6 +17,9 @@ from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
 
 from .call_log import Call, CallLog
+
+TWIN = "tsviz-twin"
+"""What a trace of the twin says of its engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,13 @@ class Reexecution:
     def __init__(self, part: Part, module: Any, **options: Any) -> None:
         """Build the scheduler from the part's config; `options` are the twin's own keywords (`observer`).
 
+        The twin re-executes a recording of the reference with the reference's cut of remote landings, which on its own
+        it does not make (docs/conformance.md).
+
         Raises `Damaged` when the config cannot be built, `TraceError` when a table cannot be read.
         """
+        if module is compat:
+            options.setdefault("rules", RULES_0_1_24 if part.engine.get("name") == TWIN else REFERENCE_0_1_24)
         try:
             self.scheduler = module.Scheduler(build_config(module, part.config), **options)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:

@@ -1,6 +1,6 @@
-"""What a script says of its rounds: a line each, and a judge for every named finding. Pasted, like `repro_driver`.
+"""What a script says of its rounds: a line each, and a judge for every named finding. Pasted, like `repro_watch`.
 
-A judge takes the rounds as `Driver.step` returned them, and its threshold; it returns a sentence or an empty string.
+A judge takes the rounds as `step` returned them, and its threshold; it returns a sentence or an empty string.
 The thresholds and conditions are those of `predicates`.
 """
 
@@ -14,8 +14,8 @@ def line(seen: dict[str, Any]) -> str:
     rows = [f"{r[0]}:{r[2]}+{r[3]}/{r[4]}" if r[1] == "prefill" else f"{r[0]}:decode" for r in seen["rows"]]
     took = [f"{a} takes {n} pages of {b}" for (a, b), n in seen["taken"].items()]
     back = [f"{seen['retracted']} retracted"] if seen["retracted"] else []
-    counters = f"waiting {seen['waiting']:3} prefilling {seen['prefilling']:3} decoding {seen['decoding']:3}"
-    return f"round {seen['round']:4}  {counters} free pages {seen['free']:5}  " + ", ".join(rows + back + took)
+    counters = f"waiting {seen['waiting_size']:3} prefilling {seen['prefilling_size']:3} decoding {seen['decoding_size']:3}"
+    return f"round {seen['round']:4}  {counters} free pages {seen['available_lcm_blocks']:5}  " + ", ".join(rows + back + took)
 
 
 def livelock(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:
@@ -42,7 +42,9 @@ def livelock(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:
         for pair in seen["taken"]:
             taken[pair] = taken.get(pair, 0) + 1
     thrown = sum(seen["retracted"] for seen in stuck)
-    lines = [f"LIVE-LOCK: since round {since} nobody gets further: {len(stuck)} rounds, {len(rows)} rows, {thrown} retractions."]
+    lines = [
+        f"LIVE-LOCK: since round {since} nobody gets further: {len(stuck)} rounds, {len(rows)} rows, {thrown} retractions."
+    ]
     lines += [f"  {name}: computed up to {highest[name]} of {prompt}" for name, prompt in sorted(prompts.items())]
     lines += [f"  {a} took pages of {b} in {n} rounds" for (a, b), n in sorted(taken.items())]
     return "\n".join(lines)
@@ -52,13 +54,13 @@ def stall(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:  # 
     """Plans stay empty although requests live and nothing is outstanding."""
     count = 0
     for seen in rounds:
-        live = seen["waiting"] + seen["prefilling"] + seen["decoding"] > 0
+        live = seen["waiting_size"] + seen["prefilling_size"] + seen["decoding_size"] > 0
         count = count + 1 if live and not seen["rows"] and not seen["arrived"] else 0
     if count <= threshold:
         return ""
     last = rounds[-1]
-    sizes = f"waiting {last['waiting']}, prefilling {last['prefilling']}, decoding {last['decoding']}"
-    return f"STALL: the last {count} plans are empty, requests live ({sizes}), {last['free']} pages free."
+    sizes = f"waiting {last['waiting_size']}, prefilling {last['prefilling_size']}, decoding {last['decoding_size']}"
+    return f"STALL: the last {count} plans are empty, requests live ({sizes}), {last['available_lcm_blocks']} pages free."
 
 
 def retraction_storm(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:  # noqa: ARG001
@@ -79,7 +81,7 @@ def head_of_line(rounds: list[dict[str, Any]], threshold: int, budget: int) -> s
         queue += seen["arrived"]
         gone = {row[0] for row in seen["rows"]} | set(seen["ended"])
         queue = [name for name in queue if name not in gone]
-        if queue and seen["rows"] and seen["waiting"] > 1:
+        if queue and seen["rows"] and seen["waiting_size"] > 1:
             passed[queue[0]] = passed.get(queue[0], 0) + 1
             if passed[queue[0]] > threshold:
                 return f"HEAD OF LINE: {queue[0]!r} waited first for {passed[queue[0]]} rounds that scheduled others."

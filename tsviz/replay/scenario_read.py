@@ -19,11 +19,11 @@ from tsviz.engine.workloads.model import WorkRequest
 from tsviz.trace import entries as e
 from tsviz.trace.reader import Part
 
-from .lifetimes import NEVER, Lifetimes, column, words
+from .lifetimes import Lifetimes, column, words
 from .scenario import NotAScenario, Scenario, behind, cut
-from .scenario_tokens import SpanBook, page_numbers
+from .scenario_tokens import SpanBook, page_numbers, unbroken
 
-OPEN_TOKENS = 1024
+OPEN_TOKENS = 256
 """What a request whose end was not recorded could still say if no budget says it."""
 _LOST_ROUNDS = 64
 
@@ -91,13 +91,11 @@ def _group(config: dict[str, Any], index: int) -> GroupOptions:
     )  # fmt: skip
 
 
-def _requests(
-    part: Part, life: Lifetimes
-) -> tuple[tuple[WorkRequest, ...], dict[str, int], tuple[ClientAbort, ...]]:
+def _requests(part: Part, life: Lifetimes) -> tuple[tuple[WorkRequest, ...], dict[str, int], tuple[ClientAbort, ...]]:
     numbers = page_numbers(part)
     book = SpanBook(part.prefix_tokens)
     for pages in numbers:
-        book.add([pages[i] for i in range(_unbroken(pages))])
+        book.add([pages[i] for i in range(unbroken(pages))])
     said = life.landed(np.arange(life.count, dtype=np.int64), 0xFFFF_FFFF)
     submissions = part.table("submissions")
     arrivals, afters, thinks = (submissions[n].to_pylist() for n in ("arrival_ns", "after", "think_ns"))
@@ -128,13 +126,6 @@ def _requests(
             )
         )  # fmt: skip
     return tuple(requests), arrived, tuple(aborts)
-
-
-def _unbroken(pages: dict[int, int]) -> int:
-    count = 0
-    while count in pages:
-        count += 1
-    return count
 
 
 def _open_tokens(life: Lifetimes, index: int, said: int) -> int:

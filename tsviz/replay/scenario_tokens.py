@@ -1,8 +1,8 @@
 """The tokens of all requests of a trace as spans that keep exactly the recorded sharing of prefixes.
 
 Matching goes by whole prefix pages from the start of a request, so two requests share what their page numbers share
-from the front. Every distinct prefix becomes a place (source, offset): a prefix that goes on an older one by a page that
-nothing else went on with keeps its source, any other starts a new one. Equal places are equal tokens, others are not.
+from the front. Every distinct prefix becomes a place (source, offset): a prefix that is the first to go on with an older
+one keeps its source, any other starts a new one. Equal places are equal tokens, others are not.
 """
 
 from __future__ import annotations
@@ -49,9 +49,20 @@ def _by_content(part: Part) -> list[dict[int, int]]:
     numbers: dict[bytes, int] = {}
     size = part.prefix_tokens
     return [
-        {i: numbers.setdefault(held[i * size : (i + 1) * size].tobytes(), len(numbers)) for i in range(len(held) // size)}
+        {
+            i: numbers.setdefault(held[i * size : (i + 1) * size].tobytes(), len(numbers))
+            for i in range(len(held) // size)
+        }
         for held in tokens
     ]
+
+
+def unbroken(pages: dict[int, int]) -> int:
+    """Return how many pages are known from the front without a gap."""
+    count = 0
+    while count in pages:
+        count += 1
+    return count
 
 
 class SpanBook:

@@ -33,9 +33,7 @@ PD = _namespace(
     _events.RemotePrefillDoneEvent,
     _events.SucceededEvent,
 )
-Cache = _namespace(
-    "Cache", _events.LoadBackDoneEvent, _plan.LoadBackOp, _events.WriteBackDoneEvent, _plan.WriteBackOp
-)
+Cache = _namespace("Cache", _events.LoadBackDoneEvent, _plan.LoadBackOp, _events.WriteBackDoneEvent, _plan.WriteBackOp)
 KVEvent = _namespace("KVEvent", _scheduler.BlockRemoved, _scheduler.BlockStored)
 ForwardEvent = _namespace(
     "ForwardEvent",

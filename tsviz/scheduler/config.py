@@ -167,9 +167,7 @@ def validate_capacity_inputs(config: Config) -> None:
                 "sliding_window_tokens plus max(that window, prefix_granularity)"
             )
         if config.has_state_group:
-            raise ValueError(
-                "Scheduler: bounded-replay cache groups cannot be combined with snapshot-state groups"
-            )
+            raise ValueError("Scheduler: bounded-replay cache groups cannot be combined with snapshot-state groups")
 
 
 def _validate_group_in(config: Config, group: GroupConfig) -> None:

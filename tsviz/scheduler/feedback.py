@@ -117,9 +117,7 @@ class Feedback:
                 cache.kv.describe(chain, request.tokens, known, pages)
             progress = Progress(known, pages, ENDPOINT, ENDPOINT, tuple(request.state_boundaries), False)
             for group, table in zip(cache.groups, request.tables, strict=True):
-                cache.publisher.publish(
-                    group, table, chain, progress, request.access_epoch, request.request_id
-                )
+                cache.publisher.publish(group, table, chain, progress, request.access_epoch, request.request_id)
         if not self.admission.streams:
             return
         cache.transfers.queue_history(chain[:pages])
@@ -174,9 +172,7 @@ class Feedback:
             return
         if request.state != REMOTE_PREFILLING:
             name = STATE_NAMES[request.state]
-            raise RuntimeError(
-                f"PD RemotePrefillDoneEvent received before destination admission; state={name}"
-            )
+            raise RuntimeError(f"PD RemotePrefillDoneEvent received before destination admission; state={name}")
         if event.bootstrap_token < 0:
             raise ValueError("PD RemotePrefillDoneEvent requires a non-negative bootstrap token")
         request.tokens.append(event.bootstrap_token)

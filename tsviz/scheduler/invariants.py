@@ -70,9 +70,7 @@ def child_counts(scheduler: Scheduler) -> Iterator[Breach]:
                 continue
             packing = tier.packing[group]
             place = f"{tier.name} block {parent}"
-            occupied = [
-                child for child in range(packing) if tier.refs[group][1 + (parent - 1) * packing + child]
-            ]
+            occupied = [child for child in range(packing) if tier.refs[group][1 + (parent - 1) * packing + child]]
             holes = ((1 << packing) - 1) & ~sum(1 << child for child in occupied)
             yield from _differ("child_counts", place, len(occupied), tier.occupied[parent])
             yield from _differ("child_counts", place, holes, tier.holes[parent])
@@ -147,9 +145,7 @@ def live_counters(scheduler: Scheduler) -> Iterator[Breach]:
             group = tier.owner[parent]
             if group < 0:
                 continue
-            yield from _differ(
-                "live_counters", f"{tier.name} block {parent}", busy[parent], tier.busy[parent]
-            )
+            yield from _differ("live_counters", f"{tier.name} block {parent}", busy[parent], tier.busy[parent])
             if busy[parent]:
                 reach[group] += tier.packing[group] - busy[parent]
             else:

@@ -23,7 +23,6 @@ class Request:
         "decode_row",
         "exclusive_at",
         "exclusive_blocks",
-        "generated_base",
         "hashed_pages",
         "in_flight",
         "max_new_tokens",

@@ -202,9 +202,7 @@ class Scheduler:
 
         One taken inside a round builds that round with its next plan, and tells what comes after the stop.
         """
-        scheduler = cls(
-            snapshot.config, rules=snapshot.rules, observer=observer, snapshot_at_stops=snapshot_at_stops
-        )
+        scheduler = cls(snapshot.config, rules=snapshot.rules, observer=observer, snapshot_at_stops=snapshot_at_stops)
         rebuild(scheduler, snapshot)
         if scheduler.log is not None:
             scheduler.log.round_number = snapshot.rounds

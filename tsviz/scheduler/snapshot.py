@@ -60,9 +60,7 @@ _PLAIN = (
     "window_end",
 )
 
-Scalar = (
-    int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
-)
+Scalar = int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
 
 _read_plain: Callable[[Request], tuple[Scalar, ...]] = attrgetter(*_PLAIN)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 
@@ -10,8 +9,8 @@ from typing import Protocol, runtime_checkable
 class PoolHistory(Protocol):
     """A view that can tell the pool over time."""
 
-    def occupied_pages(self, first: int, last: int) -> Sequence[int]:
-        """Return the occupied pages behind each round from `first` to `last`, both included."""
+    def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
         ...
 
 

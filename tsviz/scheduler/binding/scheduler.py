@@ -300,9 +300,7 @@ class Scheduler(Bound):
         self, group_ids: Sequence[int], content_hashes: Sequence[str], page_offsets: Sequence[int]
     ) -> None:
         """Keys known to exist in storage. Raises ValueError on unequal lengths."""
-        self.core.register_storage_keys(
-            _storage_keys("register_storage_keys", group_ids, content_hashes, page_offsets)
-        )
+        self.core.register_storage_keys(_storage_keys("register_storage_keys", group_ids, content_hashes, page_offsets))
 
     def unregister_storage_keys(
         self, group_ids: Sequence[int], content_hashes: Sequence[str], page_offsets: Sequence[int]

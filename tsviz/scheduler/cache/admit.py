@@ -88,9 +88,7 @@ class Admitter:
         ]
         if self.log is not None:
             self.log.at(Attempt(request_id, kind, tuple(needs), hit))
-        hits = [
-            (g.index, page) for g, pages in zip(groups, probe.device_pages, strict=True) for page in pages
-        ]
+        hits = [(g.index, page) for g, pages in zip(groups, probe.device_pages, strict=True) for page in pages]
         victims = plan_eviction(device, needs, hits, ())
         if isinstance(victims, Shortage):
             return victims
@@ -155,8 +153,7 @@ class Admitter:
         if deferred:
             self._refuse_survivors(self._evict(deferred))
         fresh = [
-            grow(device, group, table, demand)
-            for group, table, demand in zip(groups, tables, demands, strict=True)
+            grow(device, group, table, demand) for group, table, demand in zip(groups, tables, demands, strict=True)
         ]
         return Granted(0, 0, 0, epoch, [], fresh, len(victims))
 

@@ -58,14 +58,10 @@ class Cache:
         host_hits = None
         if self.host is not None:
             host_hits = HostHits(self.groups, self._order, self.page_tokens, self.host, self.shadow)
-        self.admitter = Admitter(
-            self.groups, self.device, host_hits, self.publisher, self.replay_window_tokens
-        )
+        self.admitter = Admitter(self.groups, self.device, host_hits, self.publisher, self.replay_window_tokens)
         self._decode_order = match_order(self.groups, ignore_state=True)
         self._no_masks: tuple[Mask, ...] = (NO_MASK,) * len(self.groups)
-        self.empty_probe = Probe(
-            (), Match(0, 0, self._no_masks), Match(0, 0, self._no_masks), ((),) * len(self.groups)
-        )
+        self.empty_probe = Probe((), Match(0, 0, self._no_masks), Match(0, 0, self._no_masks), ((),) * len(self.groups))
 
     def listen(self, log: Log) -> None:
         """Tell the log what the cache decides."""
@@ -102,9 +98,7 @@ class Cache:
         host = self.empty_probe.host
         if self.host is not None:
             shadow = self.shadow.keys if self.shadow is not None else None
-            host = converge(
-                Lookup(self.host, chain, shadow), groups, self._order, size, device.common_tokens, pages
-            )
+            host = converge(Lookup(self.host, chain, shadow), groups, self._order, size, device.common_tokens, pages)
         return Probe(chain, device, host, hit_pages(self.device, groups, device, chain))
 
     def probe_decode(self, chain: Sequence[Digest], pages: int) -> Probe:

@@ -32,9 +32,7 @@ class Publisher:
 
     __slots__ = ("device", "log", "page_tokens", "pending", "streaming")
 
-    def __init__(
-        self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool
-    ) -> None:
+    def __init__(self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool) -> None:
         """`pending` is the list that stores drain; nothing is queued unless `streaming`."""
         self.device = device
         self.page_tokens = page_tokens
@@ -58,9 +56,7 @@ class Publisher:
         kind = progress.state_kind if group.kind == STATE else progress.kind
         new = self._register(group, table, chain, slots, kind, epoch, progress.stream)
         if self.log is not None:
-            told = Publication(
-                request_id, group.index, progress.first_page, progress.end_page, KIND_NAMES[kind], new
-            )
+            told = Publication(request_id, group.index, progress.first_page, progress.end_page, KIND_NAMES[kind], new)
             self.log.tell(told)
 
     def _slots(self, group: Group, progress: Progress) -> Sequence[int]:

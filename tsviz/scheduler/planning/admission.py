@@ -104,9 +104,7 @@ class Admission:
             hit = probe.hit_tokens
             promotion = 0 if whole else probe.promotion_tokens
             unscheduled = size - hit
-            chunk = self.cutter.cut(
-                request.request_id, hit, cache.replay_tokens(hit), unscheduled, budget, promotion
-            )
+            chunk = self.cutter.cut(request.request_id, hit, cache.replay_tokens(hit), unscheduled, budget, promotion)
             if log is not None:
                 log.tell(chunk)
             if not chunk.tokens:

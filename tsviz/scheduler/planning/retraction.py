@@ -33,9 +33,7 @@ class Retraction:
         "safe_step_tokens",
     )
 
-    def __init__(
-        self, config: Config, admission: Admission, decoding: Decoding, cache: Cache, roster: Roster
-    ) -> None:
+    def __init__(self, config: Config, admission: Admission, decoding: Decoding, cache: Cache, roster: Roster) -> None:
         """No request retracted yet; epochs count from 1."""
         self.config = config
         self.admission = admission
@@ -164,9 +162,7 @@ class Retraction:
         if progress is not None:
             pages = progress.end_page
             for group, table in zip(cache.groups, victim.tables, strict=True):
-                cache.publisher.publish(
-                    group, table, victim.chain, progress, victim.access_epoch, victim.request_id
-                )
+                cache.publisher.publish(group, table, victim.chain, progress, victim.access_epoch, victim.request_id)
         cache.transfers.queue_history(victim.chain[:pages])
         prompt_pages = victim.prefill_size // cache.page_tokens
         cache.transfers.queue_latest_state(victim.chain[: min(pages, prompt_pages)])

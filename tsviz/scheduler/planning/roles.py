@@ -207,11 +207,7 @@ class Grammar:
     def _newcomer(self, request: Request, budget: int, build: Round) -> Outcome:
         """The first chunk of a newcomer, unless its remembered refusal repeats."""
         memo = request.memo
-        if (
-            memo is not None
-            and self.roster.slots
-            and memo.holds(budget, self.admission.cache.device.available)
-        ):
+        if memo is not None and self.roster.slots and memo.holds(budget, self.admission.cache.device.available):
             return self.admission.refusals.again(request)
         return self.admission.first_chunk(request, budget, build)
 
@@ -265,9 +261,7 @@ class Grammar:
         if budget < max(width, 1):
             return Why(d.BUDGET_SPENT)
         hopeless = build.holdback + width > limit
-        return Why(
-            d.HOLDBACK, rule="holdback + decode_input_tokens > max_scheduled_tokens" if hopeless else ""
-        )
+        return Why(d.HOLDBACK, rule="holdback + decode_input_tokens > max_scheduled_tokens" if hopeless else "")
 
     # What the observer is told
 
@@ -299,14 +293,10 @@ class Grammar:
             build.verdicts.note(request, self._why_refused(outcome))
         elif isinstance(outcome, d.Chunk):
             spent = outcome.budget_tokens <= 0
-            build.verdicts.note(
-                request, Why(d.BUDGET_SPENT) if spent else Why(d.CHUNK_ZERO, rule=outcome.bound_by)
-            )
+            build.verdicts.note(request, Why(d.BUDGET_SPENT) if spent else Why(d.CHUNK_ZERO, rule=outcome.bound_by))
         elif isinstance(outcome, NoSlot):
             hopeless = not self.config.max_batch_size
-            build.verdicts.note(
-                request, Why(d.NEVER, rule="max_batch_size = 0") if hopeless else Why(d.NO_SLOT)
-            )
+            build.verdicts.note(request, Why(d.NEVER, rule="max_batch_size = 0") if hopeless else Why(d.NO_SLOT))
 
     def _why_refused(self, refused: d.Refused) -> Why:
         """Capacity, or never: the admission alone needs more blocks than there are."""

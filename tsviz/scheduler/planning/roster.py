@@ -102,12 +102,7 @@ class Roster:
     def prefill_like(self) -> int:
         """Requests on their way through prefill, local or remote."""
         counts = self.counts
-        return (
-            counts[PREFILLING]
-            + counts[REMOTE_PREFILLING]
-            + counts[PREFILL_AWAITING_RESULT]
-            + counts[PREFILL_DONE]
-        )
+        return counts[PREFILLING] + counts[REMOTE_PREFILLING] + counts[PREFILL_AWAITING_RESULT] + counts[PREFILL_DONE]
 
     def _list_of(self, request: Request) -> list[Request] | None:
         state = request.state

@@ -31,9 +31,7 @@ class Round:
         "zero_pages",
     )
 
-    def __init__(
-        self, config: Config, number: int, stores: list[StoreOp], zero_keys: tuple[int, ...]
-    ) -> None:
+    def __init__(self, config: Config, number: int, stores: list[StoreOp], zero_keys: tuple[int, ...]) -> None:
         """An empty round.
 
         `stores` are the operations that finishes started since the last plan; `zero_keys` names, for each

@@ -40,13 +40,17 @@ def pool(scene: Scene, width: int, height: int) -> Document:
 def _counts(scene: Scene) -> Line:
     frame = scene.frame
     assert frame is not None
-    counts = {"retracted": frame.snapshot.retracted} | frame.snapshot.counts
+    counts = frame.snapshot.counts
     spans = [Span(" state ", "dim")]
     for state in (*COUNTED, *(state for state in counts if state not in COUNTED)):
         if counts.get(state):
             mark = COUNTED.get(state, UNKNOWN_STATE)
             word = mark.word if state in COUNTED else shorten(state, _STRANGE_WORD_CELLS)
             spans += [Span(f"{mark.glyph} {grouped(counts[state])} ", mark.role), Span(f"{word}   ", "dim")]
+    if frame.snapshot.retracted and "retracted" not in counts:
+        mark = COUNTED["retracted"]
+        spans += [Span("of these ", "dim"), Span(f"{mark.glyph} {grouped(frame.snapshot.retracted)} ", mark.role)]
+        spans.append(Span("retracted", "dim"))
     if len(spans) == 1:
         spans.append(Span("no requests", "dim"))
     return Line(tuple(spans))

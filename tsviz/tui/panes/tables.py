@@ -69,7 +69,8 @@ def _card(request: RequestLine, width: int) -> Document:
 
     name = Span(shorten(request.request, max(width - 14, 6)), "title")
     prompt_words = f"{percent(done, prompt)} of {grouped(prompt)}"
-    output_words = f"{grouped(request.generated_tokens)} of {grouped(request.max_new_tokens)}"
+    limit = f"of {grouped(request.max_new_tokens)}" if request.max_new_tokens else "of undeclared"
+    output_words = f"{grouped(request.generated_tokens)} {limit}"
     times = Span(counted(request.retractions, "time"), "retracted" if request.retractions else "text")
     return Lines(
         (

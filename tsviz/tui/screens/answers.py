@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from textual.message import Message
 
@@ -78,7 +77,4 @@ def history(view: RecordedView, buckets: int) -> History:
     rounds = view.head.rounds
     if rounds == 0 or not isinstance(view, PoolHistory):
         return History(None)
-    occupied = view.occupied_pages(1, rounds)
-    cells = min(buckets, len(occupied))
-    edges = [cell * len(occupied) // cells for cell in range(cells + 1)] if cells else []
-    return History(tuple(max(occupied[start:end]) for start, end in pairwise(edges)))
+    return History(view.pool_history(1, rounds, min(buckets, rounds)))

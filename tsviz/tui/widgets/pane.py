@@ -125,6 +125,8 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         """
         self.set_reactive(Pane.virtual_size, size)
         self._scroll_update(size)
+        if self.show_vertical_scrollbar:
+            self.vertical_scrollbar.position = self.scroll_y  # it hears nothing of scrolling while it is hidden
 
     def _line(self, number: int) -> Line:
         """Return a line of the document, made once for each document."""

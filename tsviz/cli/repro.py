@@ -1,0 +1,53 @@
+"""`tsviz repro`: a script for a bug report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .output import clean
+from .schedulers import load_scheduler
+from .traces import open_place, parse_place, unreadable
+
+
+@click.command("repro", short_help="Write a script that shows it on the real package alone.")
+@click.argument("trace")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write; standard output without it.")
+def command(trace: str, out: Path | None) -> None:
+    """Write a standalone Python script that shows what TRACE shows, with tokenspeed-scheduler alone.
+
+    It shows the first finding of the trace (livelock, stall, retraction_storm, head_of_line) and ends with exit code 1
+    while it is there; with TRACE@ROUND it compares the plan of that round. It is a closed loop if that makes the
+    recorded plans, otherwise the recorded calls. Prompts are not in it, only which prefixes are equal.
+
+    \b
+    tsviz repro small.tsviz --out livelock.py
+    tsviz repro run.tsviz@120 > round120.py
+    """
+    from tsviz.replay.repro import make_repro
+    from tsviz.replay.repro_data import TooLong
+
+    place = parse_place(trace)
+    bundle, part = open_place(place)
+    try:
+        module = load_scheduler("real")
+    except CliError:
+        module = load_scheduler("twin")
+    try:
+        with unreadable():
+            made = make_repro(part, module, name=bundle.name, round_=place.round)
+    except TooLong as error:
+        raise CliError(ExitCode.USAGE, f"{place.path}: {error}") from error
+    if out is None:
+        click.echo(made.text, nl=False)
+    else:
+        try:
+            out.write_text(made.text, encoding="utf-8")
+        except OSError as error:
+            raise CliError(ExitCode.USAGE, f"{out}: cannot be written: {error.strerror}") from error
+    kind = "closed loop" if made.closed_loop else "recorded calls"
+    click.echo(f"{kind}: {clean(made.reason)}", err=True)
+    shows = "nothing by name" if made.finding is None else made.finding.sentence
+    click.echo(f"shows: {clean(shows)}", err=True)
