@@ -105,9 +105,9 @@ def _refusals() -> Iterator[None]:
     """Turn what a what-if cannot do into exit code 2, with its words."""
     from tsviz.replay.retime_cost import NothingToFit
     from tsviz.replay.whatif_knobs import BadKnob
-    from tsviz.replay.whatif_midway import RefusedConfig
     from tsviz.replay.whatif_source import CannotRetime
     from tsviz.replay.whatif_sweep import BadPredicate
+    from tsviz.replay.whatif_turn import RefusedConfig
     from tsviz.trace.errors import CannotRecord
 
     try:

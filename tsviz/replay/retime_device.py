@@ -16,7 +16,7 @@ from tsviz.engine.workloads.model import WorkRequest
 from .retime_cost import CostModel, Work
 from .whatif_log import RunLog
 from .whatif_midway import Conductor
-from .whatif_source import Acknowledgement, Source
+from .whatif_source import Source
 
 
 class RetimedDevice:
@@ -103,9 +103,7 @@ class RetimedDevice:
             for op_id in ops.op_ids if ops is not None else ():
                 if script is not None and op_id in script.script.acknowledged:
                     continue
-                known = self._source.acknowledgements.get(op_id)
-                usual = Acknowledgement(self._source.usual_delay_ns[not is_store], success=True)
-                told = known or usual
+                told = self._source.acknowledgements.of(op_id, is_load=not is_store)
                 if told.delay_ns is not None:
                     result = CacheResult(op_id, is_store, is_store or told.success)
                     heapq.heappush(self._due, (now_ns + told.delay_ns, op_id, result))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from heapq import heappop
 from typing import Any
 
@@ -21,7 +20,6 @@ from tsviz.engine.arrivals import Arrivals
 from tsviz.engine.clock import VirtualClock
 from tsviz.engine.observe import Arrival
 from tsviz.engine.workloads.model import WorkRequest
-from tsviz.scheduler.snapshot import Snapshot
 from tsviz.trace import entries as e
 from tsviz.trace.api_events import make_event
 from tsviz.trace.reader import Part
@@ -29,12 +27,9 @@ from tsviz.trace.reader import Part
 from .call_log import Call, CallLog
 from .lifetimes import column
 from .verify import verify
-from .whatif_knobs import BadKnob, Change
+from .whatif_knobs import Change
 from .whatif_source import CannotRetime, Source
-
-
-class RefusedConfig(Exception):
-    """The scheduler does not take the configuration; the message is its own."""
+from .whatif_turn import RefusedConfig, turned
 
 
 class Script:
@@ -138,6 +133,9 @@ class Conductor:
             if call.kind == e.PLAN and not plan:
                 return None
             self._next = next(self._calls, None)
+            if call.kind == e.PLAN and call.outcome != "ok":
+                raise CannotRetime(f"round {call.round}: the plan raised {call.outcome}; nothing goes on behind it")
+            made = None
             with suppress(Exception) if call.outcome != "ok" else nullcontext():
                 made = _make(module, scheduler, call)
             if call.kind == e.PLAN:
@@ -175,35 +173,6 @@ def _make(module: Any, scheduler: Any, call: Call) -> Any:
         case e.CLEAR | e.CLEAR_L1 | e.DRAIN:
             return getattr(scheduler, call.kind)()
     raise CannotRetime(f"call {call.seq}: a what-if cannot make a call {call.kind} again")
-
-
-def turned(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
-    """Return the snapshot with knobs turned; refusals that were remembered under the old ones are forgotten.
-
-    With a smaller batch there are as many slots from then on as were taken, or as the batch if that is more.
-    Raises BadKnob for a knob that cannot be turned in the middle, and for a pool that would shrink.
-    """
-    config = snapshot.config
-    values: dict[str, Any] = {}
-    for change in changes:
-        if not change.knob.midway:
-            raise BadKnob(f"{change.knob.name} can be turned from round 1 only")
-        values[change.knob.field] = change.value
-    made = replace(config, **values)
-    if made.num_device_pages < config.num_device_pages:
-        raise BadKnob(
-            f"pages: a pool can only grow in the middle of a trace; expected {config.num_device_pages} or more"
-        )
-    free, held = snapshot.free_slots, config.max_batch_size - len(snapshot.free_slots)
-    more = range(config.max_batch_size + 1, made.max_batch_size + 1)
-    usable = made.num_device_pages - 1
-    groups = tuple(replace(g, total_pages=usable * g.cache_blocks_per_lcm_block + 1) for g in made.cache_groups)
-    return replace(
-        snapshot,
-        config=replace(made, cache_groups=groups),
-        free_slots=(*free, *more)[: max(0, made.max_batch_size - held)],
-        requests=tuple(request._replace(memory=None) for request in snapshot.requests),
-    )
 
 
 class ScriptedClock(VirtualClock):

@@ -24,8 +24,9 @@ from .retime_cost import CostModel
 from .retime_device import RetimedDevice
 from .whatif_knobs import Change
 from .whatif_log import RunLog
-from .whatif_midway import Conductor, RefusedConfig, RestArrivals, Script, ScriptedClock
+from .whatif_midway import Conductor, RestArrivals, Script, ScriptedClock
 from .whatif_source import Source
+from .whatif_turn import RefusedConfig
 
 
 @dataclass(frozen=True, slots=True)

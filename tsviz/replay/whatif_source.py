@@ -20,6 +20,7 @@ from tsviz.trace.reader import Part
 
 from .call_log import CallLog
 from .lifetimes import column, words
+from .whatif_acks import read_acknowledgements
 
 Tokens = npt.NDArray[np.int32]
 
@@ -46,14 +47,6 @@ class _Story:
     arrival_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
-    """What became of one page copy: so long after its plan (None: it never came), and whether it worked."""
-
-    delay_ns: int | None
-    success: bool
-
-
 class Source:
     """The workload of one part. A request's `source` in its spans is its submission number."""
 
@@ -78,7 +71,8 @@ class Source:
         self._boundaries = {s: frozenset(story.landings) for s, story in self._stories.items()}
         self.requests = self._requests(part)
         self.aborts = self._aborts()
-        self.acknowledgements, self.usual_delay_ns = self._acknowledgements(part)
+        still_open = any(story.end == "" for story in self._stories.values())
+        self.acknowledgements = read_acknowledgements(part, self._start_ns, still_open=still_open)
         self.acceptance_rate = self._acceptance(part.config["decode_input_tokens"])
 
     def arrival_ns(self, submission: int) -> int:
@@ -183,44 +177,6 @@ class Source:
         if unclear:
             self.notes.append(f"{unclear} aborts are left out: their request id was used more than once")
         return tuple(found)
-
-    def _acknowledgements(self, part: Part) -> tuple[dict[int, Acknowledgement], dict[bool, int]]:
-        """Return what became of each operation, by its id, and the usual delay of loads (True) and stores (False).
-
-        An acknowledgement that came with the plan behind its own may have been there at once; one that came k plans
-        later came after the plan before that: the least delay that gives the same round. Behind an empty round the
-        loop had slept until something came, so there it is the whole time.
-        """
-        events, transfers = part.table("events"), part.table("transfers")
-        planned: dict[int, tuple[int, bool]] = {}
-        kinds, ops, rounds = words(transfers, "kind"), column(transfers, "op_id"), column(transfers, "round")
-        for kind, op, round_ in zip(kinds, ops.tolist(), rounds.tolist(), strict=True):
-            planned[op] = (round_, kind == "load_back")
-        starts = part.table("rounds")
-        idle = set(column(starts, "round")[column(starts, "scheduled_tokens") == 0].tolist())
-        found: dict[int, Acknowledgement] = {}
-        delays: dict[bool, list[int]] = {True: [], False: []}
-        ids, came = events["op_id"].to_pylist(), column(events, "round").tolist()
-        for kind, op, round_, value in zip(words(events, "kind"), ids, came, events["value"].to_pylist(), strict=True):
-            if kind not in (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE) or op not in planned:
-                continue
-            began, is_load = planned[op]
-            before, there = self._start_ns.get(round_ - 1), self._start_ns.get(round_)
-            delay_ns = 0
-            if there is not None and round_ - 1 in idle:
-                delay_ns = there - self._start_ns[began]
-            elif round_ > began + 1 and before is not None:
-                delay_ns = before - self._start_ns[began] + 1
-            found[op] = Acknowledgement(delay_ns, kind == e.WRITE_BACK_DONE or bool(value))
-            delays[is_load].append(delay_ns)
-        usual = {k: int(np.median(v)) if v else 0 for k, v in delays.items()}
-        longest = max((d for v in delays.values() for d in v), default=0)
-        end_ns = max(self._start_ns.values(), default=0)
-        still_open = any(story.end == "" for story in self._stories.values())
-        for op, (began, _) in planned.items():
-            if op not in found and (not still_open or end_ns - self._start_ns[began] > longest):
-                found[op] = Acknowledgement(None, success=True)
-        return found, usual
 
     def _acceptance(self, width: int) -> float | None:
         """Return how often a candidate was accepted if all before it were; None for a recording of width 1."""

@@ -18,7 +18,7 @@ from tsviz.query.locked import Limits, connect
 from .diff_figures import Figures
 from .whatif import Outcome, Study
 from .whatif_knobs import BadKnob, Change, Knob, knob_of, parse_change
-from .whatif_midway import RefusedConfig
+from .whatif_turn import RefusedConfig
 
 GRID_VALUES = 9
 """How many values of a range without a step a grid runs."""

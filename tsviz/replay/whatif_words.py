@@ -110,7 +110,7 @@ def study_words(study: Study) -> list[str]:
     lines = [
         f"cost model, fitted to {cost.forward.observations:,} {measured}: {cost.forward.words()};"
         f" off by {_ms(cost.forward.residual_p50_ns)} (p50), {_ms(cost.forward.residual_p95_ns)} (p95),"
-        f" {_ms(cost.forward.residual_max_ns)} at most, {100 * cost.forward.relative_error:.2g} % in all"
+        f" {_ms(cost.forward.residual_max_ns)} at most, {_percent(cost.forward.relative_error)} in all"
     ]
     if cost.pause.prices:
         lines.append(f"pause before a forward: {cost.pause.words()}; off by {_ms(cost.pause.residual_p50_ns)} (p50)")
@@ -124,6 +124,10 @@ def study_words(study: Study) -> list[str]:
 def _apart(found: Errors) -> str:
     single = f", {found.only_one_side} on one side only" if found.only_one_side else ""
     return f"off by {_ms(found.p50_ns)} (p50), {_ms(found.max_ns)} at most ({found.requests:,} requests{single})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= 1e-8 else "0 %"
 
 
 def _ms(ns: float) -> str:
