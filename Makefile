@@ -14,7 +14,7 @@ demo: $(DEMO_VENV)/.ready
 	@$(DEMO_VENV)/bin/tsviz demo
 
 test: $(VENV)/.ready lint
-	$(BIN)/python -m pytest -ra
+	$(BIN)/python -m pytest -ra -n 2 --dist loadgroup
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check tsviz tests bench

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
+
+from tsviz.trace.layout import read_json, write_json
 
 from .conftest import Tsviz
 
@@ -40,7 +41,7 @@ def test_something_else(tsviz: Tsviz, tmp_path: Path) -> None:
 def test_a_newer_major_is_refused(tsviz: Tsviz, recorded: Path) -> None:
     """A bundle of a newer MAJOR says which version it has and that tsviz must be upgraded."""
     file = recorded / "bundle.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": "2.0"}))
+    write_json(file, read_json(file) | {"schema": "2.0"})
     ends(tsviz, recorded, "2.0", "upgrade")
 
 

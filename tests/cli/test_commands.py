@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 import pytest
+
+from tsviz.trace.layout import read_json, write_json
 
 from .conftest import Tsviz
 
@@ -42,9 +43,9 @@ def test_both_token_modes_verify(tsviz: Tsviz, tmp_path: Path, mode: str) -> Non
 def test_a_changed_plan_is_named(tsviz: Tsviz, recorded: Path) -> None:
     """Verified against a scheduler with another budget, the first different round, field and both values are named."""
     part = recorded / "parts" / "F.0" / "part.json"
-    described = json.loads(part.read_text())
+    described = read_json(part)
     described["config"]["max_scheduled_tokens"] = 100
-    part.write_text(json.dumps(described))
+    write_json(part, described)
     ended = tsviz("verify", recorded, "--format", "json")
     (row,) = ended.json()
     assert ended.code == 5

@@ -53,9 +53,7 @@ def build_group(module: ModuleType, data: dict[str, Any]) -> Any:
         for name in _GROUP_FIELDS
         if name in data
     }
-    return module.CacheGroupConfig(
-        data["group_id"], data["block_granularity"], data["total_pages"], **options
-    )
+    return module.CacheGroupConfig(data["group_id"], data["block_granularity"], data["total_pages"], **options)
 
 
 def build_spec(module: ModuleType, request_id: Any, tokens: Any, max_new_tokens: Any) -> Any:

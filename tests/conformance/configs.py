@@ -53,6 +53,8 @@ def random_config(rng: Random, profile: Profile, reference: ModuleType) -> dict[
     if rng.random() < 0.3:
         rng.shuffle(kinds)
     groups = [random_group(rng, kind, index, page, role) for index, kind in enumerate(kinds)]
+    if len(groups) > 1 and rng.random() < 0.02:
+        groups[-1]["group_id"] = groups[0]["group_id"]  # accepted: tables show the first, zero lists merge
     width = rng.choice(profile.widths)
     window = max((g["sliding_window_tokens"] for g in groups if g.get("replayable")), default=0)
     least = max(1, page if STATE in kinds else 1, window + max(window, page) if window else 1)

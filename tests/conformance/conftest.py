@@ -17,7 +17,10 @@ def require(name: str) -> ModuleType:
     return found
 
 
-@pytest.fixture(params=sorted(IMPORT_NAMES))
+_MARKS = {"real": [pytest.mark.oracle], "twin": []}
+
+
+@pytest.fixture(params=[pytest.param(name, marks=_MARKS[name]) for name in sorted(IMPORT_NAMES)])
 def module(request: pytest.FixtureRequest) -> ModuleType:
     """Each implementation in turn."""
     return require(request.param)

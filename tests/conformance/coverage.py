@@ -100,7 +100,7 @@ class Coverage:
             remaining = max(0, request.max_new_tokens - request.generated)
             if request.retractions and remaining > SAFE_TOKENS:
                 self.count("escalated headroom")
-            if request.retractions and request.covered() and not request.covered(0):
+            if request.retractions and request.turned_exempt:
                 self.count("turn to exemption")
         spent = 0
         for index in range(batch["num_extends"]):
@@ -134,13 +134,7 @@ class Coverage:
         if config["role"] == "Fused":
             if batch["num_extends"]:
                 return False
-            held = (
-                self._page
-                if self._state
-                else self._window + max(self._window, self._page)
-                if self._window
-                else 0
-            )
+            held = self._page if self._state else self._window + max(self._window, self._page) if self._window else 0
             if not config["enable_mixed_prefill_decode"]:
                 held = 0
             if config["max_scheduled_tokens"] - decodes * width < held + width:
@@ -148,8 +142,7 @@ class Coverage:
         if len(batch["request_ids"]) >= config["max_batch_size"]:
             return False
         return any(
-            request.request_id not in batch["request_ids"]
-            for request in self.tracker.in_state("done", "decode")
+            request.request_id not in batch["request_ids"] for request in self.tracker.in_state("done", "decode")
         )
 
     def _grants(self, seen: Round, batch: dict[str, Any], decodes: int) -> None:
@@ -157,9 +150,7 @@ class Coverage:
         remote = seen.plan["remote_prefill"]
         granted = seen.first_chunks and (batch["num_extends"] or remote)
         if config["role"] == "D":
-            waited = any(
-                r.request_id not in batch["request_ids"] for r in self.tracker.in_state("done", "decode")
-            )
+            waited = any(r.request_id not in batch["request_ids"] for r in self.tracker.in_state("done", "decode"))
             self.count("redirected grant", int(bool(granted and remote and waited)))
             return
         if granted:
@@ -171,9 +162,7 @@ class Coverage:
             self.count("redirected grant", int(bool(decode_waits or (not mixed and chunk_waits))))
         elif not config["enable_mixed_prefill_decode"] and decodes and not batch["num_extends"]:
             sealed = any(
-                r.maybe_retracted
-                for r in self.tracker.live.values()
-                if r.request_id not in batch["request_ids"]
+                r.maybe_retracted for r in self.tracker.live.values() if r.request_id not in batch["request_ids"]
             )
             newcomers = self.tracker.in_state("wait")
             blocked_chunk = any(not r.in_flight for r in self.tracker.in_state("prefill"))

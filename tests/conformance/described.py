@@ -94,9 +94,7 @@ def describe_state(scheduler: Any, request_ids: list[str], group_ids: list[str])
         "empty_lcm_blocks": scheduler.empty_lcm_blocks(),
         "active_lcm_blocks": scheduler.active_lcm_blocks(),
         "can_clear_cache": scheduler.can_clear_cache(),
-        "cache_group_available_pages": [
-            (group, scheduler.cache_group_available_pages(group)) for group in group_ids
-        ],
+        "cache_group_available_pages": [(group, scheduler.cache_group_available_pages(group)) for group in group_ids],
         "request_token_size": [(name, scheduler.request_token_size(name)) for name in request_ids],
         "pd_transfer_pinned": [(name, scheduler.pd_transfer_pinned(name)) for name in request_ids],
         "waiting_prefix_hashes": scheduler.waiting_prefix_hashes(),

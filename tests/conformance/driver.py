@@ -61,16 +61,21 @@ class Driver:
         tracker = self.tracker
         if len(tracker.live) > self.config["max_batch_size"] + 3 or not self.chance(self.profile.arrivals):
             return
-        specs = []
-        for _ in range(self.rng.choice((1, 1, 2, 3))):
-            self.clock += 1
-            name = f"r{self.clock}" if self.chance(0.9) else f"{self.rng.choice('abz')}{self.clock}"
-            specs.append((name, *self.prompts.draw(tracker.finished_texts)))
+        count = self.rng.choice((1, 1, 2, 3))
+        specs = [(self._name(), *self.prompts.draw(tracker.texts())) for _ in range(count)]
         outcome = yield ("submit", specs)
         if outcome[0] == "ok":
             for spec in specs:
                 tracker.submitted(*spec)
             self.waiting += len(specs) if self.config["role"] == "Fused" else 0
+
+    def _name(self) -> str:
+        """A fresh id, or one whose last owner has ended (refused until a plan has reaped it)."""
+        ended = [name for name in self.tracker.known if name not in self.tracker.live]
+        if ended and self.chance(0.04):
+            return self.rng.choice(ended)
+        self.clock += 1
+        return f"r{self.clock}" if self.chance(0.9) else f"{self.rng.choice('abz')}{self.clock}"
 
     def _storage(self) -> Calls:
         if not self.config.get("enable_l3_storage") or not self.chance(self.profile.register):
@@ -88,6 +93,10 @@ class Driver:
         self.coverage.forget_expected_hits()
         if self.chance(0.15):
             yield ("unregister_storage_keys", *keys)
+            return
+        if self.chance(0.15):
+            picked = self.rng.sample(range(len(keys[0])), self.rng.randint(0, len(keys[0])))
+            yield ("register_storage_keys", *([part[index] for index in picked] for part in keys))
             return
         outcome = yield ("register_storage_keys", *keys)
         if outcome[0] == "ok" and request is not None:
@@ -107,9 +116,7 @@ class Driver:
             if failed and prefetch:
                 self.coverage.count("failed prefetch with runtime Retract")
             yield from (
-                self._failed_load(op_id, batch)
-                if failed
-                else self._advance(("LoadBackDoneEvent", op_id, True))
+                self._failed_load(op_id, batch) if failed else self._advance(("LoadBackDoneEvent", op_id, True))
             )
 
     def _failed_load(self, op_id: int, batch: list[str]) -> Calls:
@@ -138,7 +145,8 @@ class Driver:
     def _landings(self) -> Calls:
         for request in list(self.tracker.live.values()):
             depth = self.config["overlap_schedule_depth"]
-            keep = 1 if (depth and self.chance(0.6)) or self.chance(self.profile.late) else 0
+            late = (depth and self.chance(0.6)) or self.chance(self.profile.late)
+            keep = self.rng.choice((1, 1, 1, 2)) if late else 0
             while len(request.in_flight) > keep and request.request_id in self.tracker.live:
                 yield from self._land(request, request.in_flight.pop(0))
 
@@ -150,15 +158,15 @@ class Driver:
         count = 1 if kind == "last" else self._accepted(width)
         tokens = self.prompts.generated(count)
         event: tuple[Any, ...] = ("ExtendResult", name, tokens)
-        if self.config["role"] == "P" and tokens and self.chance(0.4):
+        if tokens and self.chance(0.4 if self.config["role"] == "P" else 0.05):
             event = (*event, [*tokens, *self.prompts.generated(max(0, width - 1))])
         events = [event]
         update = kind == "decode" and tokens and self.chance(0.85)
         ends = self._ends(request, len(tokens)) and self.config["role"] != "P" and not request.in_flight
         if update and not ends:
-            accepted = (
-                len(tokens) if not self.chance(self.profile.overlong) else self.rng.randint(0, len(tokens))
-            )
+            accepted = len(tokens) if not self.chance(self.profile.overlong) else self.rng.randint(0, len(tokens))
+            if self.chance(0.03):
+                accepted += self.rng.randint(0, 2 * self.config["prefix_granularity"])
             events.append(("UpdateReserveNumTokens", name, accepted))
         split = self.chance(0.3)
         for part in [[one] for one in events] if split else [events]:

@@ -92,9 +92,7 @@ def run_lifetime(
     life = Lifetime(seed, chosen.name, config)
     if rng.random() < 0.1:
         bad = spoiled(rng, config)
-        life.difference = compare_outcomes(
-            "construct", construct(reference, bad)[0], construct(subject, bad)[0]
-        )
+        life.difference = compare_outcomes("construct", construct(reference, bad)[0], construct(subject, bad)[0])
     life.difference = life.difference or _capacity(rng, config, reference, subject)
     expected, first = construct(reference, config)
     got, second = construct(subject, config)
@@ -148,16 +146,12 @@ def _abort(life: Lifetime, call: Call, answered: Outcome) -> None:
     life.ended_early = True
     life.exemptions.append((len(life.calls) - 1, PROCESS_ABORT))
     if not may_abort(call, life.config):
-        life.difference = Difference(
-            "process", "a listed abort of the reference", "an abort that is not listed"
-        )
+        life.difference = Difference("process", "a listed abort of the reference", "an abort that is not listed")
     elif answered[0] == "error":
         life.difference = Difference(f"{call[0]}.outcome", "no error where the reference aborts", answered)
 
 
-def _capacity(
-    rng: Random, config: dict[str, Any], reference: ModuleType, subject: ModuleType
-) -> Difference | None:
+def _capacity(rng: Random, config: dict[str, Any], reference: ModuleType, subject: ModuleType) -> Difference | None:
     """A few questions to both capacity models."""
     groups = len(config["cache_groups"])
     pages = [rng.randint(0, 500) for _ in range(groups)]

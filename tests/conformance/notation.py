@@ -147,10 +147,7 @@ class Drive:
         shown = Shown(perform(self.module, self.scheduler, ("plan",)))
         batch = shown.plan["forward"][0]
         for index, name in enumerate(batch["request_ids"]):
-            end = (
-                index < batch["num_extends"]
-                and batch["extend_prefix_lens"][index] + batch["input_lengths"][index]
-            )
+            end = index < batch["num_extends"] and batch["extend_prefix_lens"][index] + batch["input_lengths"][index]
             chunk = end is not False and end < batch["prefill_lengths"][index]
             self.in_flight.append((name, chunk))
         return shown

@@ -18,9 +18,7 @@ _PEER_EVENTS = ("BootstrappedEvent", "SucceededEvent")
 
 def odd_call(rng: Random, config: dict[str, Any], tracker: Tracker, prompts: Prompts) -> Call | None:
     """One odd call, or None when the drawn kind has no subject now."""
-    kind = rng.choice(
-        ("event", "event", "event", "result", "submit", "query", "storage", "acknowledge", "typed")
-    )
+    kind = rng.choice(("event", "event", "event", "result", "submit", "query", "storage", "acknowledge", "typed"))
     live = list(tracker.live.values())
     if kind == "event":
         return _odd_event(rng, tracker)

@@ -27,17 +27,18 @@ class Prompts:
         """``count`` fresh token ids; few distinct values, so that continuations may coincide."""
         base = self.rng.randint(0, 9)
         return (
-            [base + (index * 7) % 5 for index in range(count)]
-            if count > 64
-            else self.rng.choices(range(10), k=count)
+            [base + (index * 7) % 5 for index in range(count)] if count > 64 else self.rng.choices(range(10), k=count)
         )
 
     def document(self) -> list[int]:
         """One of the shared documents."""
         return self.rng.choice(self.documents)
 
-    def draw(self, finished: list[list[int]]) -> tuple[list[int], int]:
-        """A prompt and its max_new_tokens; now and then beyond the bound, which must be refused."""
+    def draw(self, texts: list[list[int]]) -> tuple[list[int], int]:
+        """A prompt, which may continue one of ``texts``, and its max_new_tokens.
+
+        Now and then it is beyond the bound, and must be refused.
+        """
         rng = self.rng
         limit = self.bound + (self.page if self.bounded and rng.random() < 0.02 else 0)
         new = self._budget()
@@ -45,7 +46,7 @@ class Prompts:
         length = max(1, self._length(room))
         source: list[int] = []
         if rng.random() < self.profile.share:
-            source = self.rng.choice(finished) if finished and rng.random() < 0.3 else self.document()
+            source = self.rng.choice(texts) if texts and rng.random() < 0.3 else self.document()
         shared = self._cut(min(len(source), length))
         prompt = source[:shared] + self.generated(length - shared)
         return (prompt, new)
@@ -62,9 +63,7 @@ class Prompts:
         rng = self.rng
         if self.profile.long_budget:
             return rng.randint(1, min(room, rng.choice((self.page, 2 * self.page, 5000))))
-        drawn = rng.choice(
-            (rng.randint(1, 2 * self.page), rng.randint(1, max(1, room // 2)), rng.randint(1, room))
-        )
+        drawn = rng.choice((rng.randint(1, 2 * self.page), rng.randint(1, max(1, room // 2)), rng.randint(1, room)))
         if rng.random() < 0.25:
             drawn -= drawn % self.page
         return min(room, drawn)

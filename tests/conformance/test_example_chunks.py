@@ -149,9 +149,7 @@ def test_17_a_short_prompt_follows_the_last_chunk(module: ModuleType) -> None:
 
 def test_17_the_holdback_covers_the_window_twice(module: ModuleType) -> None:
     """Mixed, budget 20: four of six decoders run (20 to 16), and the prompt takes sixteen tokens."""
-    drive = Drive(
-        module, [full(4), replay(8, 4)], page=4, pages=257, budget=20, enable_mixed_prefill_decode=True
-    )
+    drive = Drive(module, [full(4), replay(8, 4)], page=4, pages=257, budget=20, enable_mixed_prefill_decode=True)
     for index in range(6):
         drive.submit(f"d{index}", 2)
     drive.round()

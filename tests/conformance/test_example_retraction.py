@@ -190,7 +190,5 @@ def test_26_a_skipped_decode_is_retractable(module: ModuleType) -> None:
     drive.submit("b", 4)
     third = drive.round()
     assert third.rows == "b:P[0+4/4]@2"
-    assert [(op, groups, src, pinned) for op, groups, src, _, pinned in third.stored] == [
-        (1, [0, 1], [3, 5], False)
-    ]
+    assert [(op, groups, src, pinned) for op, groups, src, _, pinned in third.stored] == [(1, [0, 1], [3, 5], False)]
     assert drive.waiting == 1

@@ -29,8 +29,8 @@ class Tracked:
     retractions: int = 0
     runtime_retracted: bool = False
     maybe_retracted: bool = False
+    turned_exempt: bool = False
     expected_hit: int | None = None
-    last_accepted: int = 0
 
     @property
     def generated(self) -> int:
@@ -42,12 +42,11 @@ class Tracked:
         """Whether it holds pages as far as can be told."""
         return self.state in ("prefill", "await", "done", "decode", "remote")
 
-    def covered(self, retractions: int | None = None) -> bool:
-        """ReserveCoversGeneration (scheduler-rules 3)."""
-        count = self.retractions if retractions is None else retractions
+    def covered(self) -> bool:
+        """ReserveCoversGeneration: the exemption from retraction (scheduler-rules 3)."""
         size = self.prefill_size or self.submitted_tokens
         remaining = max(0, self.max_new_tokens - (size - self.submitted_tokens))
-        return self.max_new_tokens > 0 and SAFE_TOKENS * (1 + count) >= remaining
+        return self.max_new_tokens > 0 and SAFE_TOKENS * (1 + self.retractions) >= remaining
 
 
 @dataclass(slots=True)
@@ -94,6 +93,10 @@ class Tracker:
             request.in_flight = []
             request.prefill_size = len(request.tokens)
             request.runtime_retracted = True
+
+    def texts(self) -> list[list[int]]:
+        """Prompts with what was generated behind them, of requests that ended lately or still live."""
+        return self.finished_texts + [request.tokens for request in self.live.values()]
 
     def in_state(self, *states: str) -> list[Tracked]:
         """Live requests in one of the states, in submission order."""
@@ -144,6 +147,7 @@ class Tracker:
         size, slot = batch["prefill_lengths"][index], batch["request_pool_indices"][index]
         later = request.state == "prefill" and begin == request.window_end and slot == request.slot
         kind = "" if later else "new"
+        exempt = request.covered()
         if kind and request.resident:
             request.retractions += 1
             kind = "again"
@@ -151,6 +155,7 @@ class Tracker:
             kind = "again"
         request.maybe_retracted = False
         request.window_end, request.prefill_size, request.slot = end, size, slot
+        request.turned_exempt = kind == "again" and not exempt and request.covered()
         if remote and not request.runtime_retracted:
             request.state = "remote"
             return kind

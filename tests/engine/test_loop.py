@@ -72,7 +72,7 @@ class Script:
     def max_single_request_tokens(self) -> int:
         return 10**6
 
-    def storage_keys_of(self, tokens: Any) -> list[StorageKey]:  # noqa: ARG002
+    def storage_keys_of(self, tokens: Any) -> list[StorageKey]:
         return [KEY]
 
     def storage_keys_waiting(self) -> list[StorageKey]:
@@ -85,7 +85,7 @@ class Script:
     def unregister_storage(self, keys: Any) -> None:
         self.log.append(("unregister", list(keys)))
 
-    def execute(self, plan: Any, planned: Any) -> Any:  # noqa: ARG002
+    def execute(self, plan: Any, planned: Any) -> Any:
         self.log.append(("execute", list(planned.request_ids), sorted(planned.failed_loads)))
         if not planned.request_ids:
             return None

@@ -108,7 +108,7 @@ def test_same_rounds_as_the_simplest_loop(logged: Any, real: Any, ask: Any, toge
     class Observer:
         def arrivals(self, arrivals: Any) -> None: ...
 
-        def forward(self, start_ns: int, end_ns: int) -> None:  # noqa: ARG002
+        def forward(self, start_ns: int, end_ns: int) -> None:
             ends.append(end_ns)
 
     summary = run_workload(logged, options, workload, RunOptions(), observer=Observer())
@@ -199,7 +199,7 @@ def test_arrivals_after_an_end(logged: Any, ask: Any, together: Any) -> None:
         def arrivals(self, arrivals: Any) -> None:
             heard.update(arrivals)
 
-        def forward(self, start_ns: int, end_ns: int) -> None:  # noqa: ARG002
+        def forward(self, start_ns: int, end_ns: int) -> None:
             ends.append(end_ns)
 
     workload = together(ask("one", 8, 2, at=3_000_000), ask("two", 8, 1, after="one", think=50_000_000))

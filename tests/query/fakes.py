@@ -47,6 +47,8 @@ def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         defaults = {
             f.name: None if f.nullable else next(v for test, v in empty.items() if test(f.type)) for f in schema
         }
+        if "applied" in defaults:
+            defaults["applied"] = True
         filled.append(defaults | dict(row))
     return pa.Table.from_pylist(filled, schema=schema)
 

@@ -125,7 +125,8 @@ class FullView(FakeView):
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return a pool that fills up over the trace and is full in the last tenth."""
         rounds = last_round - first_round + 1
-        return tuple(min(PAGES, b * rounds * PAGES * 10 // (buckets * rounds * 9)) for b in range(buckets))
+        last_of = [first_round + (b + 1) * rounds // buckets - 1 for b in range(buckets)]
+        return tuple(min(PAGES, r * PAGES * 10 // (self.head.rounds * 9)) for r in last_of)
 
     def find_request(self, request: str) -> int | None:
         """Return the submission of `r<number>`."""
@@ -207,7 +208,7 @@ def tables_of(i: int, round_: int) -> tuple[BlockTable, ...]:
     pages = pages_of(i, now.computed)
     old = () if before is None or before.state == "retracted" else pages_of(i, before.computed)
     new = frozenset(range(len(old), len(pages)))
-    full = BlockTable("full", PAGE, pages, new, dict.fromkeys(new, 0), frozenset(pages[k] for k in new))
+    full = BlockTable("full", PAGE, pages, new, dict.fromkeys(new, 0), new)
     kept, was = max(len(pages) - 8, 0), max(len(old) - 8, 0)
     windowed = tuple(0 if k < kept else 2000 + page for k, page in enumerate(pages))
     dropped = {k: 2000 + pages[k] for k in range(was, min(kept, len(old)))}

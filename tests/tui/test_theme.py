@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tsviz.tui.glyphs import CELLS, KINDS, OTHERS, STATES, UNKNOWN_KIND, UNKNOWN_STATE
+from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, OTHERS, STATES, UNKNOWN_KIND, UNKNOWN_STATE
 from tsviz.tui.theme import DARK, DECORATION, GROUNDS, LIGHT, ROLES, contrast
 
 PALETTES = {"dark": DARK, "light": LIGHT}
@@ -38,7 +38,7 @@ def test_both_themes_colour_the_same_roles() -> None:
 
 
 @pytest.mark.parametrize(
-    "marks", [(*STATES.values(), UNKNOWN_STATE), (*KINDS.values(), UNKNOWN_KIND), (*CELLS, *OTHERS)]
+    "marks", [(*COUNTED.values(), UNKNOWN_STATE), (*KINDS.values(), UNKNOWN_KIND), (*CELLS, *OTHERS)]
 )
 def test_no_two_meanings_share_a_glyph_or_a_word(marks: tuple[object, ...]) -> None:
     """Without colour, marks that can stand at the same place still differ, by glyph and by word."""

@@ -12,10 +12,12 @@ import os
 import sys
 import time
 from array import array
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from tsviz import __version__
 from tsviz.trace import entries as e
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.recorder import Recorder
@@ -27,6 +29,7 @@ RULE_SET = "0.1.24"
 _LOGGER_LEVEL = "SPDLOG_LEVEL"
 
 _nanoseconds = time.perf_counter_ns
+_reference_count = sys.getrefcount
 
 
 class PackageMissing(Exception):
@@ -48,11 +51,11 @@ def engine_of(module: Any) -> dict[str, str]:
     """Return name and version of a scheduler module, for a trace's metadata."""
     if module.__name__ == PACKAGE:
         return {"name": DISTRIBUTION, "version": importlib.metadata.version(DISTRIBUTION)}
-    return {"name": "tsviz-twin", "version": importlib.metadata.version("tsviz")}
+    return {"name": "tsviz-twin", "version": __version__}
 
 
 def _references(thing: Any) -> int:
-    return sys.getrefcount(thing)
+    return _reference_count(thing)
 
 
 _UNREACHABLE = _references(object())
@@ -62,27 +65,53 @@ _UNREACHABLE = _references(object())
 class RecordingExecutionEvent:
     """An `ExecutionEvent` that also keeps its events for the recorder.
 
-    An event that nobody else refers to cannot change any more and is kept by reference; one that the caller still
-    holds is taken apart at once, because it may be changed and added again.
+    An event that nobody else refers to cannot change any more: it is kept by reference, and the package gets it right
+    before it is advanced, all of them in one go (a loop in C: recording then costs the caller next to nothing). One
+    that the caller still holds may be changed and added again: the package gets it, and it is taken apart, at once.
     """
 
-    __slots__ = ("_add", "_reader", "events", "inner")
+    __slots__ = ("_bootstrap", "_given", "_inner", "_keep", "_reader", "bootstrapped", "events")
 
-    def __init__(self, inner: Any, reader: Mapping[type, Callable[[Any], e.Event]]) -> None:
-        self.inner = inner
+    def __init__(self, inner: Any, reader: Mapping[type, Callable[[Any], e.Event]], bootstrap: Any) -> None:
+        """`bootstrap`: class of the event that brings a bootstrap token."""
+        self._inner = inner
         self.events: list[Any] = []
-        self._add = inner.add_event
+        self._keep = self.events.append
+        self._given = 0
+        self.bootstrapped: list[str] = []
         self._reader = reader
+        self._bootstrap = bootstrap
 
     def add_event(self, event: Any) -> RecordingExecutionEvent:
         """Add an event, as the package's method does."""
-        self._add(event)
-        self.events.append(event if sys.getrefcount(event) <= _UNREACHABLE else self._reader[type(event)](event))
+        kind = type(event)
+        if _reference_count(event) <= _UNREACHABLE and kind in self._reader:
+            self._keep(event)
+        else:
+            self.inner().add_event(event)
+            self._keep(self._reader[kind](event))
+            self._given += 1
+        if kind is self._bootstrap:
+            self.bootstrapped.append(event.request_id)
         return self
+
+    def inner(self) -> Any:
+        """Return the package's execution event with everything that was added."""
+        if self._given < len(self.events):
+            deque(map(self._inner.add_event, self.events[self._given :]), maxlen=0)
+            self._given = len(self.events)
+        return self._inner
+
+    def taken_apart(self, events: Sequence[Any]) -> list[e.Event]:
+        """Return `events` as plain data."""
+        return [v if type(v) is e.Event else self._reader[type(v)](v) for v in events]
 
 
 class RecordingScheduler:
-    """A `Scheduler` whose state-changing calls are recorded; every other attribute is the scheduler's own."""
+    """A `Scheduler` whose state-changing calls are recorded; every other attribute is the scheduler's own.
+
+    A TypeError is an argument that the scheduler never saw: such a call did not happen and is not recorded.
+    """
 
     def __init__(self, inner: Any, recorder: Recorder) -> None:
         self._inner = inner
@@ -123,31 +152,40 @@ class RecordingScheduler:
         recorder, events = self._recorder, event.events[:]
         now, start = recorder.now_ns(), _nanoseconds()
         try:
-            result = self._inner.advance(event.inner)
+            result = self._inner.advance(event.inner())
+        except TypeError:
+            raise
         except Exception as error:
             duration = _nanoseconds() - start
-            reader = event._reader
-            taken = [v if type(v) is e.Event else reader[type(v)](v) for v in events]
-            held = {v.request: self._inner.request_token_size(v.request) for v in taken if v.request is not None}
+            taken = event.taken_apart(events)
+            held = self._held(v.request for v in taken if v.request is not None)
             recorder.append(e.AdvanceEntry(now, duration, taken, _failure(error), held))
             raise
-        recorder.append(e.AdvanceEntry(now, _nanoseconds() - start, events, None, None))
+        duration = _nanoseconds() - start
+        told = self._held(event.bootstrapped) if event.bootstrapped else None
+        recorder.append(e.AdvanceEntry(now, duration, events, None, told))
         return result
+
+    def _held(self, requests: Iterable[str]) -> dict[str, int]:
+        size = self._inner.request_token_size
+        return {request: size(request) for request in requests}
 
     def submit_requests(self, request_specs: Any) -> Any:
         """Submit requests."""
-        recorder, failure = self._recorder, None
-        now, start = recorder.now_ns(), _nanoseconds()
+        now, start = self._recorder.now_ns(), _nanoseconds()
         try:
-            return self._inner.submit_requests(request_specs)
-        except Exception as error:
-            failure = _failure(error)
+            result = self._inner.submit_requests(request_specs)
+        except TypeError:
             raise
-        finally:
-            duration = _nanoseconds() - start
-            if failure is None or failure.kind != "TypeError":
-                specs = [e.Spec(s.request_id, array("i", s.tokens), s.max_new_tokens) for s in request_specs]
-                recorder.append(e.SubmitEntry(now, duration, specs, recorder.take_arrivals(), failure))
+        except Exception as error:
+            self._submitted(now, _nanoseconds() - start, request_specs, _failure(error))
+            raise
+        self._submitted(now, _nanoseconds() - start, request_specs, None)
+        return result
+
+    def _submitted(self, now: int, duration: int, request_specs: Any, failure: e.Failure | None) -> None:
+        specs = [e.Spec(s.request_id, array("i", s.tokens), s.max_new_tokens) for s in request_specs]
+        self._recorder.append(e.SubmitEntry(now, duration, specs, self._recorder.take_arrivals(), failure))
 
     def register_storage_keys(self, group_ids: Any, content_hashes: Any, page_offsets: Any) -> Any:
         """Register storage keys."""
@@ -167,8 +205,9 @@ class RecordingScheduler:
             raise
         finally:
             if failure is None or failure.kind != "TypeError":
+                duration = _nanoseconds() - start
                 lists = [int(g) for g in groups], [str(h) for h in hashes], [int(o) for o in offsets]
-                self._recorder.append(e.KeysEntry(now, _nanoseconds() - start, kind, *lists, failure))
+                self._recorder.append(e.KeysEntry(now, duration, kind, *lists, failure))
 
     def clear_cache(self) -> Any:
         """Clear both tiers."""
@@ -204,18 +243,37 @@ def _failure(error: Exception) -> e.Failure:
     return e.Failure(type(error).__name__, str(error))
 
 
-def recording_module(module: Any, open_recorder: Callable[[Any], Recorder]) -> SimpleNamespace:
+def recording_module(
+    module: Any, open_recorder: Callable[[Any], Recorder], *, observed: bool = False
+) -> SimpleNamespace:
     """Return `module`'s namespace with `Scheduler` and `ExecutionEvent` recorded.
+
+    `observed`: the module is the twin, and its decisions are recorded too.
 
     `open_recorder(config)` is called for every scheduler that is built, right behind its construction.
     """
-    reader = event_reader(module)
+    reader, bootstrap = event_reader(module), module.PD.RemotePrefillDoneEvent
 
-    def scheduler(config: Any) -> RecordingScheduler:
-        inner = module.Scheduler(config)
-        return RecordingScheduler(inner, open_recorder(config))
+    class Scheduler(RecordingScheduler):
+        """The module's scheduler, recorded."""
+
+        def __init__(self, config: Any) -> None:
+            # The recorder exists only once the config was accepted; nothing is decided before that.
+            inner = module.Scheduler(config, observer=self._observe) if observed else module.Scheduler(config)
+            super().__init__(inner, open_recorder(config))
+
+        def _observe(self, round_: int, stop: int, decision: Any) -> None:
+            self._recorder.append((round_, stop, decision))
+
+    class ExecutionEvent(RecordingExecutionEvent):
+        """The module's execution event, as the recorded scheduler takes it."""
+
+        __slots__ = ()
+
+        def __init__(self) -> None:
+            super().__init__(module.ExecutionEvent(), reader, bootstrap)
 
     names = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
-    names["Scheduler"] = scheduler
-    names["ExecutionEvent"] = lambda: RecordingExecutionEvent(module.ExecutionEvent(), reader)
+    names["Scheduler"] = Scheduler
+    names["ExecutionEvent"] = ExecutionEvent
     return SimpleNamespace(**names)

@@ -9,17 +9,22 @@ from typing import Any
 
 import click
 
+from tsviz import __version__
+
 from .exit_codes import CliError, ExitCode
 
 COMMANDS = {
     "record": "Run a workload through a scheduler and record every round.",
     "info": "Say what is in a trace.",
     "sql": "Ask a trace with SQL.",
+    "index": "Derive why: re-execute a trace in the twin and keep its decisions.",
     "verify": "Re-execute a trace and compare every round.",
     "slice": "Cut some rounds out of a trace.",
     "minimize": "Shrink a trace while something still happens in it.",
     "repro": "Write a script that shows it on the real package alone.",
     "bisect": "Find the version of the real package that changed a plan.",
+    "whatif": "Run a trace again with a knob turned.",
+    "diff": "Compare two traces, or the ranks of one.",
     "open": "Step through a trace on the terminal.",
     "demo": "Open a recorded incident.",
 }
@@ -48,7 +53,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="tsviz")
+@click.version_option(__version__, prog_name="tsviz")
 def cli() -> None:
     """A debugger for the scheduler of an LLM inference engine: record every round, step through it, ask it with SQL.
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     "--tokens", type=click.Choice(("full", "identity")), default="full", show_default=True,
     help="identity keeps only which prefix pages are equal.",
 )  # fmt: skip
+@click.option(
+    "--level", type=click.Choice(("plans", "decisions")),
+    help="decisions also records why; only the twin knows. Default: plans for the real scheduler, else decisions.",
+)  # fmt: skip
 @click.option("--max-rounds", type=click.IntRange(min=1), help="Stop after so many rounds.")
 @format_option
 @workload_options
@@ -38,7 +42,14 @@ if TYPE_CHECKING:
 @device_options
 @node_options
 def command(
-    workload: str, scheduler: str, out: Path, tokens: str, max_rounds: int | None, form: str, **options: Any
+    workload: str,
+    scheduler: str,
+    out: Path,
+    tokens: str,
+    level: str | None,
+    max_rounds: int | None,
+    form: str,
+    **options: Any,
 ) -> None:
     """Run a workload through a scheduler on a simulated device and record every call and plan.
 
@@ -57,11 +68,19 @@ def command(
         requests = load(workload, plan.workload)
     except WorkloadError as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
+    level = level or ("plans" if scheduler == "real" else "decisions")
+    if level == "decisions" and scheduler == "real":
+        raise CliError(
+            ExitCode.USAGE, "the real scheduler does not say why",
+            "record plans and run `tsviz index`, which derives the decisions, or record with --scheduler twin",
+        )  # fmt: skip
     module = load_scheduler(scheduler)
     stopped = _stop_flag()
     began = time.monotonic()
     try:
-        with Recording(out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:]) as recording:
+        with Recording(
+            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level
+        ) as recording:
             summaries = recording.run(stopped)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error

@@ -37,11 +37,11 @@ class Recording:
 
     def __init__(
         self, out: Path, module: Any, scheduler: str, workload: Workload, plan: RunPlan, *, tokens: str,
-        command: Sequence[str],
+        command: Sequence[str], level: str,
     ) -> None:  # fmt: skip
         """Create the bundle. Raises RefusedConfig before anything is written, CannotRecord when `out` is taken."""
         _check_config(module, plan)
-        self._module, self._workload, self._plan = module, workload, plan
+        self._module, self._workload, self._plan, self._level = module, workload, plan, level
         self._clock = VirtualClock()
         self._recorders: dict[tuple[str, int], Recorder] = {}
         meta = {
@@ -104,11 +104,12 @@ class Recording:
             recorder = self._writer.recorder(
                 node=node, rank=rank, config=describe_config(config), engine=engine_of(module),
                 event_reader=event_reader(module), now_ns=self._clock.now_ns, clock="virtual", rule_set=RULE_SET,
+                level=self._level,
             )  # fmt: skip
             self._recorders[node, rank] = recorder
             return recorder
 
-        return recording_module(module, open_recorder)
+        return recording_module(module, open_recorder, observed=self._level == "decisions")
 
 
 def _check_config(module: Any, plan: RunPlan) -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tsviz.query.problem import Problem
     from tsviz.query.reference import Described
 
-_OPENER = "tsviz.trace.reader:open_bundle"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY_BYTES = 64 << 20
 _LINE_WIDTH = 100
@@ -57,7 +56,7 @@ def _bytes(_context: click.Context, _option: click.Parameter, text: str) -> int:
 )
 @click.option("--tables", is_flag=True, help="List tables, views and macros, and end.")
 @click.option("--schema", metavar="NAME", help="List the columns of one of them, and end.")
-@click.option("--opener", default=_OPENER, hidden=True)
+@click.option("--opener", hidden=True)
 @click.pass_context
 def command(
     context: click.Context,
@@ -69,7 +68,7 @@ def command(
     memory: int,
     tables: bool,
     schema: str | None,
-    opener: str,
+    opener: str | None,
 ) -> None:
     """Ask traces with SQL.
 
@@ -122,15 +121,17 @@ def _exists(path: str) -> bool:
         return False
 
 
-def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: float, memory: int, opener: str) -> None:
+def _run(
+    paths: list[str], sql: str, form: Format, limit: int | None, timeout: float, memory: int, opener: str | None
+) -> None:
     import pyarrow as pa
 
-    from tsviz.query.child import ask
+    from tsviz.query.child import OPENER, ask
     from tsviz.query.locked import Limits
     from tsviz.query.problem import QueryError
 
     try:
-        with ask(paths, sql, Limits(memory_bytes=memory, seconds=timeout, rows=limit), opener) as answer:
+        with ask(paths, sql, Limits(memory_bytes=memory, seconds=timeout, rows=limit), opener or OPENER) as answer:
             notes = write(answer, form, sys.stdout.buffer, width=_width())
             total = answer.total
     except QueryError as error:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
-from tsviz.trace.tables import RECORDED
 
 from .source import Bundle
 
@@ -46,7 +46,7 @@ class Catalog:
             for name, bundle in zip(distinct([b.name for b in bundles]), bundles, strict=True)
             for part in bundle.parts
         ]
-        self._sources = {table.name: self._sources_of(table) for table in RECORDED.values()}
+        self._sources = {table.name: self._sources_of(table) for table in TABLES.values()}
 
     def _sources_of(self, table: Table) -> list[_Source]:
         found = []
@@ -63,7 +63,7 @@ class Catalog:
         execute, register = connection.execute, connection.register
         register("_parts", self._part_table())
         execute("CREATE TEMP VIEW parts AS SELECT trace, node, rank FROM _parts")
-        for table in RECORDED.values():
+        for table in TABLES.values():
             sources = self._sources[table.name]
             if not sources:
                 sources = [_Source(("", "", 0), table.schema.empty_table(), frozenset(table.names))]

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from tsviz.trace.tables import RECORDED, SCHEMA_MAJOR, SCHEMA_MINOR
+from tsviz.trace.catalogue import TABLES
+from tsviz.trace.tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
 from .catalog import Catalog, sql_type
 from .locked import Locked
@@ -42,7 +43,7 @@ def described() -> tuple[Described, ...]:
     recorded = (
         Described("table", t.name, t.name, t.doc, _PLACE + tuple((c.name, sql_type(c.type), c.doc) for c in t.columns),
                   f"FROM {t.name} LIMIT 10")
-        for t in RECORDED.values()
+        for t in TABLES.values()
     )  # fmt: skip
     locked = Locked(Catalog([]))
     try:

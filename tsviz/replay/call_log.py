@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from tsviz.trace.tokens import FULL
 from .invented import InventedTokens
 
 _CHUNK_ROWS = 1 << 16
+_TOKENS_LIMIT = 1 << 26
+_PLAIN = frozenset((e.PLAN, e.CLEAR, e.CLEAR_L1, e.DRAIN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Call:
     specs: tuple[e.Spec, ...] = ()
     first_submission: int = -1
     events: tuple[e.Event, ...] = ()
+    applied: tuple[bool, ...] = ()
     submissions: tuple[int, ...] = ()
     keys: tuple[tuple[int, str, int], ...] = ()
 
@@ -68,6 +72,7 @@ class CallLog:
         self._invented = InventedTokens(part.prefix_tokens)
         self._held: dict[int, int] = {}
         self._pages: list[array[int]] = []
+        self._prefixes: dict[int, list[int]] = {}
         if self._full:
             self._pages = self._dictionary()
         else:
@@ -75,6 +80,8 @@ class CallLog:
             columns = (grown[name].to_pylist() for name in ("submission", "index", "page"))
             for submission, index, page in zip(*columns, strict=True):
                 self._invented.learn_page(submission, index, page)
+            prefixes = part.table("key_prefixes")
+            self._prefixes = dict(zip(prefixes["key"].to_pylist(), prefixes["pages"].to_pylist(), strict=True))
 
     def _dictionary(self) -> list[array[int]]:
         table = self._part.table("prefix_pages")
@@ -99,6 +106,7 @@ class CallLog:
                 "submission",
                 "op_id",
                 "value",
+                "applied",
                 "token_count",
                 "tokens",
                 "candidate_count",
@@ -109,7 +117,7 @@ class CallLog:
             part.table("submissions"),
             ("request", "submission", "prompt_tokens", "max_new_tokens", "pages", "tail", "accepted"),
         )
-        keys = _Cursor(part.table("storage_keys"), ("group_index", "content_hash", "chain", "page_offset"))
+        keys = _Cursor(part.table("storage_keys"), ("group_index", "key", "content_hash", "page_offset"))
         table = part.table("calls")
         names = ("seq", "round", "kind", "outcome", "result", "items")
         for batch in table.select(names).to_batches(max_chunksize=_CHUNK_ROWS):
@@ -118,7 +126,8 @@ class CallLog:
                     taken = events.take(seq)
                     yield Call(
                         seq, round_, kind, outcome, result, items,
-                        events=tuple(self._event(row) for row in taken), submissions=tuple(row[2] for row in taken),
+                        events=tuple(self._event(row) for row in taken), applied=tuple(row[5] for row in taken),
+                        submissions=tuple(row[2] for row in taken),
                     )  # fmt: skip
                 elif kind == e.SUBMIT:
                     rows = specs.take(seq)
@@ -128,13 +137,10 @@ class CallLog:
                 elif kind in (e.REGISTER_KEYS, e.UNREGISTER_KEYS):
                     found = tuple((row[0], self._hash(row[1], row[2]), row[3]) for row in keys.take(seq))
                     yield Call(seq, round_, kind, outcome, result, items, keys=found)
-                else:
+                elif kind in _PLAIN:
                     yield Call(seq, round_, kind, outcome, result, items)
-
-    def resynchronise(self, submission: int, held_tokens: int) -> None:
-        """Say how many tokens a request holds after a call that stopped half-way."""
-        if submission in self._held:
-            self._held[submission] = held_tokens
+                else:
+                    raise Damaged(part.directory, f"calls, seq {seq}", "a kind of call that this reader knows", kind)
 
     def _spec(self, row: tuple[Any, ...]) -> e.Spec:
         request, submission, prompt_tokens, max_new, pages, tail, accepted = row
@@ -147,6 +153,10 @@ class CallLog:
                 tokens.extend(self._pages[page])
             tokens.extend(tail or ())
         else:
+            if len(pages) != prompt_tokens // self._part.prefix_tokens or prompt_tokens > _TOKENS_LIMIT:
+                place = f"submissions, submission {submission}"
+                found = f"{len(pages)} pages for {prompt_tokens} tokens"
+                raise Damaged(self._part.directory, place, "every full page of the prompt", found)
             self._invented.learn_prompt(submission, pages)
             tokens = self._invented.tokens(submission, 0, prompt_tokens)
             if accepted:
@@ -157,29 +167,32 @@ class CallLog:
         return e.Spec(request, tokens, max_new)
 
     def _event(self, row: tuple[Any, ...]) -> e.Event:
-        kind, request, submission, op_id, value, token_count, tokens, candidate_count, candidates = row
+        kind, request, submission, op_id, value, applied, token_count, tokens, candidate_count, candidates = row
         if not self._full:
+            if not 0 <= token_count <= _TOKENS_LIMIT or not 0 <= candidate_count <= _TOKENS_LIMIT:
+                found = f"{token_count} tokens, {candidate_count} candidates"
+                raise Damaged(self._part.directory, "events", f"at most {_TOKENS_LIMIT} of either", found)
             candidates = [0] * candidate_count
+            invented = self._invent(submission, token_count, lands=applied)
             if kind == e.EXTEND_RESULT:
-                tokens = self._land(submission, token_count)
-            elif kind == e.REMOTE_PREFILL_DONE and value >= 0:
-                value = self._land(submission, 1)[0]
-            elif kind in (e.FINISH, e.ABORT):
-                self._held.pop(submission, None)
+                tokens = invented
+            elif kind == e.REMOTE_PREFILL_DONE and token_count:
+                value = invented[0]
         return e.Event(kind, request, tokens or (), candidates or (), op_id, value)
 
-    def _land(self, submission: int, count: int) -> array[int]:
+    def _invent(self, submission: int, count: int, *, lands: bool) -> array[int]:
+        """Return the next tokens of a request; `lands`: whether it took them."""
         start = self._held.get(submission, 0)
-        if submission in self._held:
+        if lands and submission in self._held:
             self._held[submission] = start + count
         return self._invented.tokens(submission, start, count)
 
-    def _hash(self, content_hash: str | None, chain: list[int] | None) -> str:
+    def _hash(self, key: int, content_hash: str | None) -> str:
         if content_hash is not None:
             return content_hash
-        if chain is None:
-            return "00" * 32
-        return prefix_hash(self._invented.chain(chain), self._part.prefix_tokens)
+        if key in self._prefixes:
+            return prefix_hash(self._invented.chain(self._prefixes[key]), self._part.prefix_tokens)
+        return hashlib.sha256(f"a key without a request, {key}".encode()).hexdigest()
 
 
 def prefix_hash(tokens: Sequence[int], page_tokens: int) -> str:

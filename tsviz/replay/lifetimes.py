@@ -46,6 +46,12 @@ class PerRequest:
         high = np.searchsorted(self.keys, (submission << 32) | round_, side="right")
         return self.order[low:high]
 
+    def between(self, submission: int, first: int, last: int) -> int:
+        """Return how many entries a submission has in the rounds from `first` to `last`."""
+        low = np.searchsorted(self.keys, (submission << 32) | first, side="left")
+        high = np.searchsorted(self.keys, (submission << 32) | last, side="right")
+        return max(0, int(high - low))
+
     def rounds(self, submission: int) -> Longs:
         """Return the rounds of all entries of one submission, in order."""
         low = np.searchsorted(self.keys, submission << 32, side="left")
@@ -85,7 +91,10 @@ class Lifetimes:
         self.op_begin = column(operations, "begin_tokens")
         self.op_input = column(operations, "input_tokens")
         self.op_prefill = column(operations, "prefill_tokens")
-        self.op_rows = PerRequest(column(operations, "submission"), self.op_round)
+        op_submission = column(operations, "submission")
+        self.op_rows = PerRequest(op_submission, self.op_round)
+        local = (self.op_kind == "prefill") | (self.op_kind == "decode")
+        self.forward_rows = PerRequest(op_submission[local], self.op_round[local])
         self._events(events)
         changes = part.table("table_changes")
         fresh = changes["fresh"].to_numpy(zero_copy_only=False)
@@ -96,7 +105,11 @@ class Lifetimes:
         kinds = np.array(words(events, "kind"), dtype=object)
         submission, round_ = column(events, "submission").astype(np.int64), column(events, "round").astype(np.int64)
         landed = column(events, "token_count").astype(np.int64)
-        landed[kinds == "remote_prefill_done"] = 1
+        applied = events["applied"].to_numpy(zero_copy_only=False)
+        landed[~applied] = 0
+        results = kinds == "extend_result"
+        self.result_rows = PerRequest(submission[results], round_[results])
+        kinds[~applied] = None
         self.event_rows = PerRequest(submission, round_)
         self._landed = np.concatenate([[0], np.cumsum(landed[self.event_rows.order])])
         self.end_round = np.full(self.count, NEVER, np.int64)

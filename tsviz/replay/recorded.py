@@ -13,7 +13,9 @@ import numpy as np
 from tsviz.trace.reader import Bundle, Part
 
 from .block_tables import RecordedTables
+from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
+from .index import open_index
 from .lifetimes import NEVER, Lifetimes, column, words
 from .retractions import Absence, absences
 from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Row, Snapshot, TraceHead, Transfer
@@ -22,9 +24,10 @@ from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Row, Snapshot
 class PartView:
     """Recorded state of one part of a bundle."""
 
-    def __init__(self, bundle: Bundle, part: Part) -> None:
-        """Read what every round needs. Raises `TraceError`."""
+    def __init__(self, bundle: Bundle, part: Part, decided: DecidedView | None = None) -> None:
+        """Read what every round needs; `decided` adds causes and reserves. Raises `TraceError`."""
         self._part = part
+        self._decided = decided
         self._rounds = part.table("rounds")
         self._numbers = column(self._rounds, "round")
         self._life = Lifetimes(part)
@@ -107,7 +110,13 @@ class PartView:
             selected=selected,
             tables=() if selected is None else self._selected(selected, number, zeroed),
             events=self._events(number),
+            decisions=self._source(number),
+            reserve=None if selected is None or self._decided is None else self._decided.reserve(selected, number),
         )
+
+    def _source(self, number: int) -> str:
+        decided = self._decided
+        return "none" if decided is None or number > decided.last_round else decided.source
 
     def next_mark(self, round_: int, submission: int | None, step: int) -> int | None:
         """Return the next (`step` 1) or previous (-1) round in which `submission` was scheduled or changed state.
@@ -126,11 +135,13 @@ class PartView:
         chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
         return int(chosen[0]) if len(chosen) else None
 
-    def occupied_pages(self, first: int, last: int) -> list[int]:
-        """Return the occupied LCM parents behind each recorded round from `first` to `last`."""
-        low, high = np.searchsorted(self._numbers, (first, last + 1))
+    def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
+        low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
         usable = max(0, int(self._part.config["num_device_pages"]) - 1)
-        return [usable - int(v) for v in column(self._rounds, "empty_pages")[low:high]]
+        occupied = usable - column(self._rounds, "empty_pages")[low:high].astype(np.int64)
+        starts = np.linspace(0, len(occupied), min(buckets, len(occupied)), endpoint=False).astype(np.int64)
+        return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
@@ -161,7 +172,10 @@ class PartView:
         there = life.live(number)
         last, landed = life.op_rows.last(there, number), life.landed(there, number)
         lines = []
-        for submission, row, generated in zip(there.tolist(), last.tolist(), landed.tolist(), strict=True):
+        causes = [None] * len(there) if self._decided is None else self._decided.causes(there, number)
+        for submission, row, generated, cause in zip(
+            there.tolist(), last.tolist(), landed.tolist(), causes, strict=True
+        ):
             absent = self._absent.get(submission, ())
             state = self._state(submission, row, number)
             holding = state not in ("waiting", "bootstrapping", "retracted", "finished", "aborted")
@@ -178,6 +192,7 @@ class PartView:
                     age_rounds=number - int(life.submitted[submission]),
                     scheduled=submission in scheduled,
                     retractions=sum(a.since <= number for a in absent),
+                    cause=cause if state not in ("finished", "aborted") else None,
                 )
             )
         return tuple(lines)
@@ -251,5 +266,17 @@ class PartView:
 
 
 def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) -> RecordedView:
-    """Return the recorded state of a part of a bundle. Raises KeyError for a part that is not there, `TraceError`."""
-    return PartView(bundle, bundle.part(node, rank))
+    """Return the recorded state of a part of a bundle, with its decisions where they are recorded or indexed.
+
+    Raises KeyError for a part that is not there, `TraceError`.
+    """
+    part = bundle.part(node, rank)
+    return PartView(bundle, part, _decided(part))
+
+
+def _decided(part: Part) -> DecidedView | None:
+    groups = [str(group["group_id"]) for group in part.config["cache_groups"]]
+    if part.level == "decisions":
+        return DecidedView(part, RECORDED, part.last_round, groups)
+    index = open_index(part)
+    return None if index is None else DecidedView(index, DERIVED, index.last_round, groups)

@@ -6,15 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tsviz.scheduler import compat
+from tsviz.scheduler.rules import REFERENCE_0_1_24, RULES_0_1_24
 from tsviz.trace import entries as e
+from tsviz.trace import layout
 from tsviz.trace.api_events import make_event, read_counters
 from tsviz.trace.config import build_config
-from tsviz.trace.errors import Damaged
+from tsviz.trace.errors import Damaged, TraceError
 from tsviz.trace.reader import Part
 from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
 
 from .call_log import Call, CallLog
+
+TWIN = "tsviz-twin"
+"""What a trace of the twin says of its engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +35,43 @@ class Executed:
     record: RoundRecord | None
 
 
+class NoKeyframe(TraceError):
+    """The recording starts in the middle, and the state at its start is not in it."""
+
+
 class Reexecution:
     """Iterates the calls of a part, each made on a fresh scheduler of `module` when it is asked for."""
 
-    def __init__(self, part: Part, module: Any) -> None:
-        """Build the scheduler from the part's config.
+    def __init__(self, part: Part, module: Any, **options: Any) -> None:
+        """Build the scheduler from the part's config; `options` are the twin's own keywords (`observer`).
 
-        Raises `Damaged` when the config cannot be built, `TraceError` when a table cannot be read.
+        The twin re-executes a recording of the reference with the reference's cut of remote landings, which on its own
+        it does not make (docs/conformance.md).
+
+        Raises `NoKeyframe` for a slice, `Damaged` when the config cannot be built, `TraceError` when a table cannot be
+        read.
         """
+        if (start := part.meta.get("starts_at")) is not None:
+            raise NoKeyframe(
+                part.directory / layout.PART_FILE, "starts_at",
+                "a trace from its first round, which can be re-executed",
+                f"a slice from round {start} without a keyframe, which opens and steps but cannot be re-executed",
+            )  # fmt: skip
+        if module is compat:
+            options.setdefault("rules", RULES_0_1_24 if part.engine.get("name") == TWIN else REFERENCE_0_1_24)
         try:
-            self.scheduler = module.Scheduler(build_config(module, part.config))
+            self.scheduler = module.Scheduler(build_config(module, part.config), **options)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             place = f"config ({type(error).__name__})"
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
         self._module = module
         self._log = CallLog(part)
         self._content = part.token_mode == FULL
-        self._book = PlanBook(max(0, part.config["max_batch_size"]), content=self._content)
+        self._book = PlanBook(content=self._content)
+
+    def submission(self, request: str) -> int:
+        """Return the submission that a request id names now; -1 for an id that was never submitted."""
+        return self._book.submission(request)
 
     def __iter__(self) -> Iterator[Executed]:
         for call in self._log:
@@ -66,6 +92,8 @@ class Reexecution:
                     scheduler.submit_requests([self._spec(spec) for spec in call.specs])
                 case e.REGISTER_KEYS | e.UNREGISTER_KEYS:
                     groups, hashes, offsets = ([key[i] for key in call.keys] for i in range(3))
+                    # Lists of unequal lengths were refused; one that is too long stands for whichever it was.
+                    groups += [0] * min(1, call.items - len(call.keys))
                     getattr(scheduler, call.kind)(groups, hashes, offsets)
                 case e.CLEAR | e.CLEAR_L1:
                     result = getattr(scheduler, call.kind)()
@@ -92,8 +120,6 @@ class Reexecution:
             for offset, spec in enumerate(call.specs):
                 self._book.submit(spec.request, call.first_submission + offset)
         elif call.kind == e.ADVANCE:
-            for event, submission in zip(call.events, call.submissions, strict=True):
-                if event.kind == e.RETRACT and event.request is not None:
+            for event, applied in zip(call.events, call.applied, strict=True):
+                if event.kind == e.RETRACT and event.request is not None and applied:
                     self._book.retract(event.request)
-                if outcome != "ok" and event.request is not None:
-                    self._log.resynchronise(submission, self.scheduler.request_token_size(event.request))

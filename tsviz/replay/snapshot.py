@@ -35,6 +35,33 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """What became of a request in a round: the one named cause (debugger.md, section 3), since when, in words."""
+
+    name: str
+    words: str
+    holder: str
+    since_round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term of what an admission holds beyond its chunk."""
+
+    name: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """The reserve of a request's last admission attempt: its terms, by kind of group what they come to, its round."""
+
+    round: int
+    terms: tuple[Term, ...]
+    full_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class RequestLine:
     """One live (or just ended) request at the position. Lengths in tokens; `age_rounds` since its submission."""
 
@@ -49,6 +76,8 @@ class RequestLine:
     age_rounds: int
     scheduled: bool
     retractions: int
+    cause: Cause | None = None
+    """None where decisions are not known: not recorded at this level, or behind the verified frontier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +161,10 @@ class Snapshot:
     tables: tuple[BlockTable, ...]
     events: tuple[str, ...]
     """What landed between the previous plan and this one, one line each, in words."""
+    decisions: str = "none"
+    """Where causes and reserves come from: `recorded`, `derived` (re-executed and verified), or `none`."""
+    reserve: Reserve | None = None
+    """Of the selected request."""
 
 
 class RecordedView(Protocol):

@@ -56,27 +56,49 @@ def verify(
     Stops at the first divergence, or behind round `until`. `progress(done, of)` is called now and then.
     Raises `TraceError` when the trace cannot be read.
     """
-    rounds = part.table("rounds")
-    structural = dict(zip(rounds["round"].to_pylist(), rounds["digest_structural"].to_pylist(), strict=True))
-    content = dict(zip(rounds["round"].to_pylist(), rounds["digest_content"].to_pylist(), strict=True))
+    comparison = compare(part)
     done = calls = 0
     for executed in Reexecution(part, module):
         calls += 1
-        call = executed.call
-        divergence = _outcome(executed)
-        if divergence is None and executed.record is not None:
-            record, round_ = executed.record, call.round
-            if structural.get(round_) != record.structural or content.get(round_) != record.content:
-                divergence = _name(part, executed, structural.get(round_), content.get(round_), record)
-            else:
-                done += 1
-                if progress is not None and done % 256 == 0:
-                    progress(done, len(structural))
+        divergence = comparison.check(executed)
         if divergence is not None:
-            return Verification(done, len(structural), calls, divergence)
-        if until is not None and call.kind == e.PLAN and call.round >= until:
+            return Verification(done, comparison.rounds, calls, divergence)
+        if executed.record is not None:
+            done += 1
+            if progress is not None and done % 256 == 0:
+                progress(done, comparison.rounds)
+        if until is not None and executed.call.kind == e.PLAN and executed.call.round >= until:
             break
-    return Verification(done, len(structural), calls, None)
+    return Verification(done, comparison.rounds, calls, None)
+
+
+class Comparison:
+    """Holds the recorded digests of a part against what re-execution does."""
+
+    def __init__(self, part: Part) -> None:
+        """Raises `TraceError` when the table of rounds cannot be read."""
+        self._part = part
+        rounds = part.table("rounds")
+        numbers = rounds["round"].to_pylist()
+        self.rounds = len(numbers)
+        pairs = zip(rounds["digest_structural"].to_pylist(), rounds["digest_content"].to_pylist(), strict=True)
+        self._digests = dict(zip(numbers, pairs, strict=True))
+
+    def check(self, executed: Executed) -> Divergence | None:
+        """Return how a call that was made again differs from the recorded one; None if it does not."""
+        divergence = _outcome(executed)
+        if divergence is not None or executed.record is None:
+            return divergence
+        record = executed.record
+        structural, content = self._digests.get(executed.call.round, (None, None))
+        if structural == record.structural and content == record.content:
+            return None
+        return _name(self._part, executed, structural, content, record)
+
+
+def compare(part: Part) -> Comparison:
+    """Return what checks re-executed calls of a part. Raises `TraceError`."""
+    return Comparison(part)
 
 
 def _outcome(executed: Executed) -> Divergence | None:

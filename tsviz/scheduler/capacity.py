@@ -14,9 +14,7 @@ class CapacityModel:
         """Validate the part of the config that needs no pool. Raises ValueError."""
         validate_capacity_inputs(config)
         self._config = config
-        self._protected = (
-            0 if config.role is Role.P else config.overlap_schedule_depth * config.decode_input_tokens
-        )
+        self._protected = 0 if config.role is Role.P else config.overlap_schedule_depth * config.decode_input_tokens
 
     @property
     def num_groups(self) -> int:
@@ -72,9 +70,7 @@ class CapacityModel:
         window = group.sliding_window_tokens or 0
         lookback = -(-(window - 1) // g)
         if config.role is Role.D:
-            return min(
-                -(-(limit + protected) // g), lookback + -(-(window - 1 + width + protected + g - 1) // g)
-            )
+            return min(-(-(limit + protected) // g), lookback + -(-(window - 1 + width + protected + g - 1) // g))
         prompt, budget = max(limit - width, 0), config.max_scheduled_tokens
         peak = -(-(min(prompt, budget) + width + protected) // g)
         if prompt > budget:

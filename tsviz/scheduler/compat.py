@@ -1,7 +1,7 @@
 """Drop-in for `tokenspeed_scheduler` 0.1.24: change the import and the same code runs on the twin.
 
-Every name, field, default, error type and message fragment of the public module is here (`scheduler-rules.md` 1).
-Ours are keyword-only arguments of `Scheduler`.
+Every name, field, default, error type and message fragment of the public module is here
+(`scheduler-rules.md` 1). Ours are keyword-only arguments of `Scheduler`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ PD = _namespace(
     _events.RemotePrefillDoneEvent,
     _events.SucceededEvent,
 )
-Cache = _namespace(
-    "Cache", _events.LoadBackDoneEvent, _plan.LoadBackOp, _events.WriteBackDoneEvent, _plan.WriteBackOp
-)
+Cache = _namespace("Cache", _events.LoadBackDoneEvent, _plan.LoadBackOp, _events.WriteBackDoneEvent, _plan.WriteBackOp)
 KVEvent = _namespace("KVEvent", _scheduler.BlockRemoved, _scheduler.BlockStored)
 ForwardEvent = _namespace(
     "ForwardEvent",

@@ -108,7 +108,7 @@ class Config:
 
 
 def validate_group(group: GroupConfig) -> None:
-    """Raise ValueError for the first broken rule of one group alone (rules 8 to 14 of `cache-rules.md` 1.6)."""
+    """Raise ValueError for the first broken rule of one group alone (`cache-rules.md` 1.6, 8 to 14)."""
     if not group.group_id:
         raise ValueError("CacheGroupConfig: group_id must be non-empty")
     name = f"Cache group '{group.group_id}': "
@@ -141,7 +141,7 @@ def validate_group_pages(group: GroupConfig) -> None:
 
 
 def validate_capacity_inputs(config: Config) -> None:
-    """Raise ValueError for the first broken rule that needs no pool (rules 1 to 20 of `cache-rules.md` 1.6)."""
+    """Raise ValueError for the first broken rule that needs no pool (`cache-rules.md` 1.6, 1 to 20)."""
     if config.prefix_granularity <= 0:
         raise ValueError("Scheduler: prefix_granularity must be > 0")
     if not config.cache_groups:
@@ -167,9 +167,7 @@ def validate_capacity_inputs(config: Config) -> None:
                 "sliding_window_tokens plus max(that window, prefix_granularity)"
             )
         if config.has_state_group:
-            raise ValueError(
-                "Scheduler: bounded-replay cache groups cannot be combined with snapshot-state groups"
-            )
+            raise ValueError("Scheduler: bounded-replay cache groups cannot be combined with snapshot-state groups")
 
 
 def _validate_group_in(config: Config, group: GroupConfig) -> None:

@@ -1,8 +1,9 @@
-"""Why: one frozen value for each decision, told to an observer at the stop where it was taken (`architecture.md` 5).
+"""Why: a frozen value for each decision, told to an observer at its stop (`architecture.md` 5).
 
-The values are those the code acts on. A kind of *stop* (phase, candidate, attempt, retraction iteration, grant)
-moves the stop number on; every other decision hangs on the stop before it. Round and stop are told beside the value,
-not in it, so that a refusal or a verdict that repeats unchanged is the same object.
+The values are those the code acts on. A *stop* (phase, candidate, attempt, retraction iteration, grant) moves
+the stop number on; every other decision hangs on the stop before it. A decode that touches no page is a stop
+of which nothing is told. Round and stop stand beside the value, not in it: a refusal or a verdict that
+repeats unchanged is the same object.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Phase:
     """Stop: a phase of the role's grammar begins."""
 
     name: str
-    """remote_decodes, recovery, readmission, resident_chunks, new_prompts, decodes, remote_admission, retraction."""
+    """remote_decodes, recovery, readmission, resident_chunks, new_prompts, decodes, remote_admission or
+    retraction."""
     budget_tokens: int
     """Forward tokens left."""
     holdback_tokens: int
@@ -211,7 +213,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An admission was refused for capacity. The supply is that of the first time; `Pool` has it round by round."""
+    """An admission was refused for capacity: what it needs, what is there, what evictions could reach."""
 
     request_id: str
     need_pages: tuple[int, ...]
@@ -394,7 +396,7 @@ DECISIONS: Final = (
 
 
 class Observer(Protocol):
-    """Who wants to know. Called while the round is built; must not call back into anything that changes it."""
+    """Who wants to know. Called while the round is built; must not change anything of the scheduler."""
 
     def __call__(self, round_number: int, stop: int, decision: Decision, /) -> None:
         """Take a decision of a round (counted from 1; between rounds that of the last plan) at a stop."""
@@ -403,24 +405,31 @@ class Observer(Protocol):
 class Log:
     """Numbers the stops of a round and tells the observer. Exists only when one listens."""
 
-    __slots__ = ("_observer", "round_number", "stop")
+    __slots__ = ("_observer", "muted", "round_number", "stop", "told")
 
     def __init__(self, observer: Observer) -> None:
         """Nothing told yet."""
         self._observer = observer
         self.round_number = 0
         self.stop = 0
+        self.told = 0
+        """Decisions told in this round, the one being told included."""
+        self.muted = 0
+        """Decisions of the next round that were told before a snapshot and are not told again."""
 
     def begin(self, round_number: int) -> None:
         """A round begins; its first stop is 1."""
         self.round_number = round_number
         self.stop = 0
+        self.told = 0
 
     def at(self, stop: Stop) -> None:
         """A stop."""
         self.stop += 1
-        self._observer(self.round_number, self.stop, stop)
+        self.tell(stop)
 
     def tell(self, decision: Decision) -> None:
         """A decision at the current stop."""
-        self._observer(self.round_number, self.stop, decision)
+        self.told += 1
+        if self.told > self.muted:
+            self._observer(self.round_number, self.stop, decision)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tsviz.scheduler.cache.tables import TableView
@@ -51,8 +50,7 @@ def visible_pages(view: TableView) -> list[int]:
     return [0] * holes + pages[holes:length].tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Rows of one forward, prefill rows first."""
 
     rows: tuple[Row, ...]
@@ -79,8 +77,7 @@ class Batch:
         return {group_id: [row.views[index[group_id]] for row in self.rows] for group_id in sorted(index)}
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What one round decided."""
 
     batch: Batch
@@ -89,7 +86,7 @@ class Plan:
     stores: tuple[StoreOp, ...]
     loads: tuple[LoadOp, ...]
     zero_pages: tuple[tuple[int, ...], ...] | None
-    """Per group the fresh pages; None when no admission succeeded."""
+    """Per group the fresh pages (all pages of an id under its first group); None without an admission."""
     storage_keys: bool
     """Whether load operations carry hashes and offsets (storage tier on)."""
 

@@ -21,7 +21,8 @@ class Request:
         "chain",
         "debt_tokens",
         "decode_row",
-        "generated_base",
+        "exclusive_at",
+        "exclusive_blocks",
         "hashed_pages",
         "in_flight",
         "max_new_tokens",
@@ -34,6 +35,7 @@ class Request:
         "quiet_until",
         "recoverable",
         "refusal",
+        "refused_for",
         "replay_tokens",
         "request_id",
         "resumes_generation",
@@ -100,6 +102,11 @@ class Request:
         self.slack_tokens = -1
         self.quiet_until = 0
         self.decode_row: Row | None = None
+        self.exclusive_at = -1
+        """`Pool.sharing` for which `exclusive_blocks` was counted; -1 when it was not."""
+        self.exclusive_blocks = 0
+        self.refused_for = (-1, -1)
+        """Tokens held and tokens asked for when the last decode was refused."""
 
     def digests(self, pages: int) -> list[Digest]:
         """The chain, extended to at least `pages` prefix pages."""

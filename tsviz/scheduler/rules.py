@@ -19,3 +19,6 @@ class RuleSet:
 
 RULES_0_1_24 = RuleSet()
 """The default: bit-equal to `tokenspeed_scheduler` 0.1.24."""
+
+REFERENCE_0_1_24 = RuleSet(cut_remote_landings=True)
+"""The real package with its fault: for re-executing what was recorded of it."""

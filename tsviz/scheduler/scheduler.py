@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from tsviz.scheduler import events as ev
 from tsviz.scheduler.cache.coordinator import Cache
 from tsviz.scheduler.cache.hashing import Digest
-from tsviz.scheduler.cache.index import ENDPOINT, Tier
+from tsviz.scheduler.cache.index import Tier
 from tsviz.scheduler.cache.kv_events import BlockRemoved, BlockStored
-from tsviz.scheduler.cache.publication import Progress
 from tsviz.scheduler.cache.storage import StorageKey
-from tsviz.scheduler.cache.transfers import StoreOp
 from tsviz.scheduler.capacity import CapacityModel
 from tsviz.scheduler.config import INT32_MAX, Config, Role, validate
 from tsviz.scheduler.decisions import Log, Observer, Pool
-from tsviz.scheduler.errors import SchedulerAbort
+from tsviz.scheduler.feedback import Feedback
 from tsviz.scheduler.plan import Plan
 from tsviz.scheduler.planning.admission import Admission
+from tsviz.scheduler.planning.decoding import Decoding
 from tsviz.scheduler.planning.readmission import next_readmission
+from tsviz.scheduler.planning.refusals import Refusals
+from tsviz.scheduler.planning.releasable import Releasable
 from tsviz.scheduler.planning.retraction import Retraction
 from tsviz.scheduler.planning.roles import Grammar
 from tsviz.scheduler.planning.roster import Roster
 from tsviz.scheduler.planning.round import Round
 from tsviz.scheduler.request import Request
 from tsviz.scheduler.rules import RULES_0_1_24, RuleSet
+from tsviz.scheduler.snapshot import Snapshot, capture, rebuild
 from tsviz.scheduler.states import (
     BOOTSTRAPPING,
     DECODING,
-    FINISHED,
-    PREFILL_AWAITING_RESULT,
-    PREFILL_DONE,
     PREFILLING,
     REMOTE_PREFILLING,
-    RETRACTED,
-    STATE_NAMES,
     SUBMITTED,
-    holds_pages,
-    illegal,
 )
 
 
@@ -55,42 +50,49 @@ class Scheduler:
     """The twin. A pure function of its config and the ordered calls made to it."""
 
     def __init__(
-        self, config: Config, *, rules: RuleSet = RULES_0_1_24, observer: Observer | None = None
+        self,
+        config: Config,
+        *,
+        rules: RuleSet = RULES_0_1_24,
+        observer: Observer | None = None,
+        snapshot_at_stops: bool = False,
     ) -> None:
-        """Validate the config and build empty pools; tell `observer` every decision. Raises ValueError."""
+        """Validate the config and build empty pools. Raises ValueError.
+
+        Args:
+            config: copied, since it is immutable.
+            rules: which version to equal.
+            observer: is told every decision; nothing is built without one.
+            snapshot_at_stops: keep the start of each round, so that `snapshot` works inside the observer.
+        """
         validate(config)
         self.config = config
         self.rules = rules
         self.cache = Cache(config)
         self.roster = Roster(config.max_batch_size)
-        self.admission = Admission(config, rules, self.cache, self.roster)
-        self.retraction = Retraction(config, self.admission, self.cache, self.roster)
-        self.grammar = Grammar(config, self.admission, self.roster, self.retraction)
+        refusals, releasable = Refusals(self.cache), Releasable(self.cache)
+        self.admission = Admission(config, rules, self.cache, self.roster, refusals, releasable)
+        self.decoding = Decoding(config, self.cache, self.roster, refusals, releasable)
+        self.retraction = Retraction(config, self.admission, self.decoding, self.cache, self.roster)
+        self.grammar = Grammar(config, self.admission, self.decoding, self.roster, self.retraction)
         self.rounds = 0
         self.log: Log | None = None
+        self._keep_start = snapshot_at_stops and observer is not None
+        self._round_start: Snapshot | None = None
+        self._build: Round | None = None
         if observer is not None:
             self._listen(Log(observer))
-        self._finish_stores: list[StoreOp] = []
         self._group_ids = tuple(group.group_id for group in config.cache_groups)
+        self._zero_keys = tuple(self._group_ids.index(group_id) for group_id in self._group_ids)
         self._bound = CapacityModel(config).max_single_request_tokens(config.num_device_pages - 1)
-        self._handlers: dict[type, Callable[..., None]] = {
-            ev.ExtendResult: self._on_result,
-            ev.Finish: self._on_finish,
-            ev.Abort: self._on_abort,
-            ev.Failed: self._on_abort,
-            ev.Retract: self._on_retract,
-            ev.UpdateReserve: self._on_update_reserve,
-            ev.WriteBackDone: lambda e: self.cache.transfers.complete_store(e.op_id),
-            ev.LoadBackDone: lambda e: self.cache.transfers.complete_load(e.op_id, e.success),
-            ev.Bootstrapped: self._on_bootstrapped,
-            ev.Succeeded: self._on_succeeded,
-            ev.RemotePrefillDone: self._on_remote_prefill_done,
-        }
+        self.feedback = Feedback(config, self.cache, self.roster, self.admission, self.retraction)
+        self._handlers = self.feedback.handlers()
 
     def _listen(self, log: Log) -> None:
         self.log = log
         self.cache.listen(log)
-        for part in (self.roster, self.admission, self.retraction, self.grammar):
+        parts = (self.roster, self.admission, self.admission.refusals, self.decoding)
+        for part in (*parts, self.retraction, self.grammar):
             part.log = log
 
     # Inputs
@@ -135,144 +137,77 @@ class Scheduler:
         for event in events:
             handlers[type(event)](event)
 
-    def _live(self, request_id: str) -> Request | None:
-        request = self.roster.by_id.get(request_id)
-        return None if request is None or request.state == FINISHED else request
-
-    def _on_result(self, event: ev.ExtendResult) -> None:
-        request = self.roster.by_id.get(event.request_id)
-        if request is None:
-            return
-        state = request.state
-        if state == FINISHED:
-            return
-        if not holds_pages(state):
-            raise illegal("ExtendResultEvent", state)
-        if not request.in_flight:
-            raise SchedulerAbort(f"result for '{event.request_id}' without a forward in flight")
-        request.in_flight -= 1
-        tokens = event.tokens
-        if tokens:
-            if state == PREFILLING:
-                raise RuntimeError("ExtendResultEvent: an intermediate prefill chunk produces no tokens")
-            request.tokens.extend(tokens)
-            if state == PREFILL_AWAITING_RESULT:
-                self.roster.move(request, PREFILL_DONE)
-        if event.spec_candidate_ids:
-            request.spec_candidates = tuple(event.spec_candidate_ids)
-
-    def _on_finish(self, event: ev.Finish) -> None:
-        request = self._live(event.request_id)
-        if request is None:
-            return
-        if self._pinned(request):
-            raise RuntimeError("PD Finish received while transfer pages are pinned")
-        if request.state == RETRACTED:
-            self.roster.move(request, FINISHED)
-            return
-        if request.state not in (PREFILL_DONE, DECODING):
-            raise illegal("FinishEvent", request.state)
-        self._publish_finished(request)
-        self.admission.release(request, FINISHED)
-
-    def _publish_finished(self, request: Request) -> None:
-        """Publish the pages completed since the last admission, and store what the host lacks."""
-        cache, page_tokens = self.cache, self.cache.page_tokens
-        pages, known = (len(request.tokens) - 1) // page_tokens, request.hashed_pages
-        if pages < known:
-            raise RuntimeError("cache progress exceeds completed request pages")
-        chain = request.digests(pages)
-        if pages > known:
-            if cache.kv is not None:
-                cache.kv.describe(chain, request.tokens, known, pages)
-            progress = Progress(known, pages, ENDPOINT, ENDPOINT, tuple(request.state_boundaries), False)
-            for group, table in zip(cache.groups, request.tables, strict=True):
-                cache.publisher.publish(
-                    group, table, chain, progress, request.access_epoch, request.request_id
-                )
-        if not self.admission.streams:
-            return
-        cache.transfers.queue_history(chain[:pages])
-        cache.transfers.queue_latest_state(chain[: min(pages, request.prefill_size // page_tokens)])
-        op = cache.transfers.start_stores(source_pinned=True)
-        if op is not None:
-            self._finish_stores.append(op)
-
-    def _on_abort(self, event: ev.Abort | ev.Failed) -> None:
-        request = self._live(event.request_id)
-        if request is not None:
-            self._drop(request)
-
-    def _drop(self, request: Request) -> None:
-        if holds_pages(request.state):
-            self.admission.release(request, FINISHED)
-        else:
-            self.roster.move(request, FINISHED)
-
-    def _on_retract(self, event: ev.Retract) -> None:
-        request = self._live(event.request_id)
-        if request is None or request.state == RETRACTED:
-            return
-        if not holds_pages(request.state):
-            raise illegal("RetractEvent", request.state)
-        self.retraction.demote(request, recoverable=False)
-
-    def _on_update_reserve(self, event: ev.UpdateReserve) -> None:
-        request = self._live(event.request_id)
-        if request is None:
-            return
-        if request.state != DECODING:
-            raise illegal("UpdateReserveNumTokensEvent", request.state)
-        request.next_reserve_tokens = event.reserve_tokens
-
-    def _on_bootstrapped(self, event: ev.Bootstrapped) -> None:
-        request = self._live(event.request_id)
-        if request is not None and request.state == BOOTSTRAPPING:
-            self.roster.move(request, SUBMITTED)
-
-    def _on_succeeded(self, event: ev.Succeeded) -> None:
-        request = self._live(event.request_id)
-        if request is None:
-            return
-        if request.state not in (PREFILL_DONE, DECODING):
-            raise RuntimeError(f"PD SucceededEvent received in state {STATE_NAMES[request.state]}")
-        self._drop(request)
-
-    def _on_remote_prefill_done(self, event: ev.RemotePrefillDone) -> None:
-        request = self._live(event.request_id)
-        if request is None or request.state in (PREFILL_DONE, DECODING):
-            return
-        if request.state != REMOTE_PREFILLING:
-            name = STATE_NAMES[request.state]
-            raise RuntimeError(
-                f"PD RemotePrefillDoneEvent received before destination admission; state={name}"
-            )
-        if event.bootstrap_token < 0:
-            raise ValueError("PD RemotePrefillDoneEvent requires a non-negative bootstrap token")
-        request.tokens.append(event.bootstrap_token)
-        self.roster.move(request, PREFILL_DONE)
-
     # The round
 
     def next_plan(self) -> Plan:
-        """Build the next round."""
+        """Build the next round. Raises RuntimeError like the reference; earlier effects stay."""
+        if self._keep_start:
+            self._round_start = capture(self)
         self.rounds += 1
-        stores, self._finish_stores = self._finish_stores, []
+        stores, self.feedback.finish_stores = self.feedback.finish_stores, []
         if self.roster.finished:
             self.roster.reap()
-        build = Round(self.config, self.rounds, stores)
-        log = self.log
-        if log is not None:
-            log.begin(self.rounds)
+        build = Round(self.config, self.rounds, stores, self._zero_keys)
+        if self.log is None:
+            self._run_phases(build)
+        else:
+            self._run_observed(build, self.log)
+        return self._finish(build)
+
+    def _run_phases(self, build: Round) -> None:
         self.grammar.build(build)
         if self.admission.streams:
             op = self.cache.transfers.start_stores(source_pinned=True)
             if op is not None:
                 build.stores.append(op)
-        if log is not None:
+
+    def _run_observed(self, build: Round, log: Log) -> None:
+        self._build = build
+        log.begin(self.rounds)
+        try:
+            self._run_phases(build)
             build.verdicts.conclude(self.roster, self.rounds, log)
             self._tell_pool(log)
+        finally:
+            self._build = None
+            log.muted = 0
+
+    def _finish(self, build: Round) -> Plan:
         return build.finish(self._group_ids, self.cache.shadow is not None)
+
+    # State as data
+
+    @property
+    def building(self) -> bool:
+        """Whether an observed round is being built: its observer is being called."""
+        return self._build is not None
+
+    def snapshot(self) -> Snapshot:
+        """The whole state. Inside the observer: the start of the round, the stop, the plan so far.
+
+        Raises RuntimeError inside the observer unless `snapshot_at_stops` was asked for.
+        """
+        build, log = self._build, self.log
+        if build is None or log is None:
+            return capture(self)
+        if self._round_start is None:
+            raise RuntimeError("snapshot inside a round needs snapshot_at_stops=True")
+        return replace(self._round_start, stop=log.stop, told=log.told, plan=self._finish(build))
+
+    @classmethod
+    def restore(
+        cls, snapshot: Snapshot, *, observer: Observer | None = None, snapshot_at_stops: bool = False
+    ) -> Scheduler:
+        """A scheduler that continues from a snapshot.
+
+        One taken inside a round builds that round with its next plan, and tells what comes after the stop.
+        """
+        scheduler = cls(snapshot.config, rules=snapshot.rules, observer=observer, snapshot_at_stops=snapshot_at_stops)
+        rebuild(scheduler, snapshot)
+        if scheduler.log is not None:
+            scheduler.log.round_number = snapshot.rounds
+            scheduler.log.muted = snapshot.told
+        return scheduler
 
     def _tell_pool(self, log: Log) -> None:
         device = self.cache.device
@@ -284,13 +219,6 @@ class Scheduler:
 
     # Questions
 
-    def _pinned(self, request: Request) -> bool:
-        """Whether a PD transfer reads or writes the request's pages."""
-        role = self.config.role
-        if role is Role.P:
-            return holds_pages(request.state)
-        return role is Role.D and request.state == REMOTE_PREFILLING
-
     def pd_pinned_requests(self) -> int:
         """Number of requests whose pages a PD transfer pins."""
         counts = self.roster.counts
@@ -301,7 +229,7 @@ class Scheduler:
     def is_pd_pinned(self, request_id: str) -> bool:
         """Whether a PD transfer pins the request's pages; False for an unknown id."""
         request = self.roster.by_id.get(request_id)
-        return request is not None and self._pinned(request)
+        return request is not None and self.feedback.pinned(request)
 
     def request_tokens(self, request_id: str) -> int:
         """Tokens the request holds, -1 when unknown."""

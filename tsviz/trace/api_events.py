@@ -12,6 +12,17 @@ from . import entries as e
 from .rounds import Counters
 
 
+class _Readers(dict[type, Callable[[Any], e.Event]]):
+    """Readers by class; a class derived from an event class is read like it."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], e.Event]:
+        for base in kind.__mro__:
+            if base in self:
+                reader = self[kind] = self[base]
+                return reader
+        raise KeyError(kind)
+
+
 def event_reader(module: Any) -> Mapping[type, Callable[[Any], e.Event]]:
     """Return, per class of event object of `module`, the function that takes such an object apart."""
     forward, cache, pd = module.ForwardEvent, module.Cache, module.PD
@@ -19,7 +30,7 @@ def event_reader(module: Any) -> Mapping[type, Callable[[Any], e.Event]]:
     def named(kind: str) -> Callable[[Any], e.Event]:
         return lambda event: e.Event(kind, event.request_id)
 
-    return {
+    readers = {
         forward.ExtendResult: lambda v: e.Event(e.EXTEND_RESULT, v.request_id, v.tokens, v.spec_candidate_ids),
         forward.Finish: named(e.FINISH),
         forward.Abort: named(e.ABORT),
@@ -34,6 +45,7 @@ def event_reader(module: Any) -> Mapping[type, Callable[[Any], e.Event]]:
         pd.SucceededEvent: named(e.SUCCEEDED),
         pd.RemotePrefillDoneEvent: lambda v: e.Event(e.REMOTE_PREFILL_DONE, v.request_id, value=v.bootstrap_token),
     }
+    return _Readers(readers)
 
 
 def make_event(module: Any, event: e.Event) -> Any:

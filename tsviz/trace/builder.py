@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, islice
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,20 @@ import pyarrow as pa
 
 from .columns import INTS, TEXT, Table
 
-_CODES = {pa.int32(): "i", pa.int64(): "q", pa.uint64(): "Q"}
+_CODES = {pa.int8(): "b", pa.int32(): "i", pa.int64(): "q", pa.uint64(): "Q"}
 
 
 class Vocabulary:
-    """Distinct strings in order of first sight; their positions are dictionary codes. It only grows."""
+    """Distinct strings in order of first sight; their positions are dictionary codes. It only grows.
+
+    What cannot be UTF-8 (a lone surrogate) is stored as its escape.
+    """
 
     __slots__ = ("_arrow", "codes")
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
-        self._arrow: pa.Array | None = None
+        self._arrow: pa.Array = pa.array((), pa.string())
 
     def code(self, text: str) -> int:
         """Return the code of `text`, adding it when it is new."""
@@ -35,17 +39,43 @@ class Vocabulary:
 
     def arrow(self) -> pa.Array:
         """All strings as an Arrow array; a longer one has the shorter as its prefix, as dictionary deltas need."""
-        if self._arrow is None or len(self._arrow) != len(self.codes):
-            self._arrow = pa.array(self.codes, pa.string())
+        if (known := len(self._arrow)) != len(self.codes):
+            new = [_utf8(text) for text in islice(self.codes, known, None)]
+            self._arrow = pa.concat_arrays([self._arrow, pa.array(new, pa.string())])
         return self._arrow
 
 
-def _validity(missing: Sequence[int], length: int) -> pa.Buffer | None:
-    if not missing:
-        return None
-    valid = np.ones(length, np.bool_)
-    valid[missing] = False
-    return pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class _Missing:
+    """Which rows of a column have no value: runs, since whole stretches of some columns have none."""
+
+    __slots__ = ("begins", "count", "ends")
+
+    def __init__(self) -> None:
+        self.begins: list[int] = []
+        self.ends: list[int] = []
+        self.count = 0
+
+    def add(self, begin: int, count: int) -> None:
+        """Mark `count` rows from `begin` on; rows must come in order."""
+        if self.ends and self.ends[-1] == begin:
+            self.ends[-1] = begin + count
+        elif count:
+            self.begins.append(begin)
+            self.ends.append(begin + count)
+        self.count += count
+
+    def validity(self, length: int) -> pa.Buffer | None:
+        """Return the Arrow validity bitmap of a column of `length` rows; None when no row lacks its value."""
+        if not self.count:
+            return None
+        edges = np.zeros(length + 1, np.int8)
+        edges[self.begins] = 1
+        edges[self.ends] -= 1
+        return pa.py_buffer(np.packbits(np.cumsum(edges[:-1], dtype=np.int8) == 0, bitorder="little").tobytes())
 
 
 class _Numbers:
@@ -54,35 +84,38 @@ class _Numbers:
     def __init__(self, type_: pa.DataType) -> None:
         self._type = type_
         self.values: array[int] = array(_CODES[type_])
-        self.missing: list[int] = []
+        self.missing = _Missing()
 
     def add(self, value: int | None) -> None:
         if value is None:
-            self.missing.append(len(self.values))
+            self.missing.add(len(self.values), 1)
             value = 0
         self.values.append(value)
 
     def extend(self, values: Iterable[int]) -> None:
         self.values.extend(values)
 
-    def extend_optional(self, values: Iterable[int | None]) -> None:
-        for value in values:
-            self.add(value)
+    def extend_optional(self, values: Sequence[int | None]) -> None:
+        if None in values:
+            for value in values:
+                self.add(value)
+        else:
+            self.values.extend(values)  # type: ignore[arg-type]
 
     def extend_numpy(self, values: np.ndarray[Any, Any]) -> None:
         self.values.frombytes(np.ascontiguousarray(values, dtype=self.values.typecode).tobytes())
 
     def repeat(self, value: int | None, count: int) -> None:
         if value is None:
-            self.missing.extend(range(len(self.values), len(self.values) + count))
+            self.missing.add(len(self.values), count)
             value = 0
-        self.values.extend((value,) * count)
+        self.values += array(self.values.typecode, (value,)) * count
 
     def take(self) -> pa.Array:
         length = len(self.values)
-        buffers = [_validity(self.missing, length), pa.py_buffer(self.values)]
+        buffers = [self.missing.validity(length), pa.py_buffer(self.values)]
         built = pa.Array.from_buffers(self._type, length, buffers)
-        self.values, self.missing = array(self.values.typecode), []
+        self.values, self.missing = array(self.values.typecode), _Missing()
         return built
 
 
@@ -96,6 +129,14 @@ class _Words(_Numbers):
     def add_text(self, text: str | None) -> None:
         self.add(None if text is None else self.vocabulary.code(text))
 
+    def extend_text(self, texts: Sequence[str | None]) -> None:
+        codes = self.vocabulary.codes
+        try:
+            self.values.extend([codes[text] for text in texts])  # type: ignore[index]
+        except KeyError:  # a new string, or None
+            for text in texts:
+                self.add_text(text)
+
     def repeat_text(self, text: str, count: int) -> None:
         self.repeat(self.vocabulary.code(text), count)
 
@@ -103,26 +144,37 @@ class _Words(_Numbers):
         return pa.DictionaryArray.from_arrays(super().take(), self.vocabulary.arrow(), safe=False)
 
 
-class _Objects:
-    """A column of few rows, built from Python values: booleans and free strings."""
+class _Flags(_Numbers):
+    """A yes/no column: a byte a row until it becomes a bitmap."""
 
-    def __init__(self, type_: pa.DataType) -> None:
-        self._type = type_
-        self.values: list[Any] = []
+    def __init__(self) -> None:
+        super().__init__(pa.int8())
 
-    def add(self, value: Any) -> None:
+    def take(self) -> pa.Array:
+        length = len(self.values)
+        bits = np.packbits(np.frombuffer(self.values, np.bool_), bitorder="little").tobytes()
+        built = pa.Array.from_buffers(pa.bool_(), length, [self.missing.validity(length), pa.py_buffer(bits)])
+        self.values, self.missing = array(self.values.typecode), _Missing()
+        return built
+
+
+class _Strings:
+    """A column of free strings; `None` marks a missing one."""
+
+    def __init__(self) -> None:
+        self.values: list[str | None] = []
+
+    def add(self, value: str | None) -> None:
         self.values.append(value)
 
-    def extend(self, values: Iterable[Any]) -> None:
+    def extend(self, values: Iterable[str | None]) -> None:
         self.values.extend(values)
 
-    def repeat(self, value: Any, count: int) -> None:
+    def repeat(self, value: str | None, count: int) -> None:
         self.values.extend((value,) * count)
 
     def take(self) -> pa.Array:
-        values = [v if v is None else v.encode("utf-8", "replace").decode() for v in self.values] \
-            if pa.types.is_string(self._type) else self.values  # fmt: skip
-        built = pa.array(values, self._type)
+        built = pa.array([None if value is None else _utf8(value) for value in self.values], pa.string())
         self.values = []
         return built
 
@@ -133,14 +185,20 @@ class _Lists:
     def __init__(self) -> None:
         self.ends: array[int] = array("i", (0,))
         self.values: array[int] = array("i")
-        self.missing: list[int] = []
+        self.missing = _Missing()
 
     def add(self, values: Sequence[int] | array[int] | None) -> None:
         if values is None:
-            self.missing.append(len(self.ends) - 1)
+            self.missing.add(len(self.ends) - 1, 1)
         else:
             self.values.extend(values)
         self.ends.append(len(self.values))
+
+    def extend(self, lists: Sequence[Sequence[int]]) -> None:
+        ends = accumulate(map(len, lists), initial=len(self.values))
+        next(ends)
+        self.ends.extend(ends)
+        self.values.extend(chain.from_iterable(lists))
 
     def extend_runs(self, offsets: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
         base = len(self.values)
@@ -148,15 +206,15 @@ class _Lists:
         self.ends.frombytes((offsets[1:] + base).astype(np.int32).tobytes())
 
     def repeat_missing(self, count: int) -> None:
-        self.missing.extend(range(len(self.ends) - 1, len(self.ends) - 1 + count))
-        self.ends.extend((len(self.values),) * count)
+        self.missing.add(len(self.ends) - 1, count)
+        self.ends += array("i", (len(self.values),)) * count
 
     def take(self) -> pa.Array:
         length = len(self.ends) - 1
         items = pa.Array.from_buffers(pa.int32(), len(self.values), [None, pa.py_buffer(self.values)])
-        buffers = [_validity(self.missing, length), pa.py_buffer(self.ends)]
+        buffers = [self.missing.validity(length), pa.py_buffer(self.ends)]
         built = pa.Array.from_buffers(INTS, length, buffers, children=[items])
-        self.ends, self.values, self.missing = array("i", (0,)), array("i"), []
+        self.ends, self.values, self.missing = array("i", (0,)), array("i"), _Missing()
         return built
 
 
@@ -174,10 +232,15 @@ class TableBuilder:
                 self.columns[column.name] = _Lists()
             elif column.type in _CODES:
                 self.columns[column.name] = _Numbers(column.type)
+            elif column.type == pa.bool_():
+                self.columns[column.name] = _Flags()
             else:
-                self.columns[column.name] = _Objects(column.type)
-        first = self.columns[table.columns[0].name]
-        self._first = first
+                self.columns[column.name] = _Strings()
+        self._adders = [
+            (name, column.add_text if isinstance(column, _Words) else column.add)
+            for name, column in self.columns.items()
+        ]
+        self._first = self.columns[table.columns[0].name]
 
     @property
     def rows(self) -> int:
@@ -186,11 +249,8 @@ class TableBuilder:
 
     def add(self, **values: Any) -> None:
         """Append one row; strings of word columns are given as text."""
-        for name, column in self.columns.items():
-            if isinstance(column, _Words):
-                column.add_text(values[name])
-            else:
-                column.add(values[name])
+        for name, add in self._adders:
+            add(values[name])
 
     def take(self) -> pa.RecordBatch:
         """Return the rows as one batch and start anew."""

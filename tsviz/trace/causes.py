@@ -51,6 +51,11 @@ class Causes:
         queue = self._rows.get(submission)
         return queue.popleft() if queue else None
 
+    def results(self, submissions: Sequence[int]) -> list[int | None]:
+        """Return what `result` does, for results that land one behind the other."""
+        rows = self._rows
+        return [queue.popleft() if (queue := rows.get(submission)) else None for submission in submissions]
+
     def remote(self, submission: int) -> int | None:
         """Return the round of the remote row that a PD event answers."""
         return self._remote.get(submission)
@@ -62,6 +67,15 @@ class Causes:
     def start_ns(self, round_: int) -> int | None:
         """Return when the plan of that round was asked for."""
         return self._start.get(round_)
+
+    def retracted(self, submission: int) -> None:
+        """Forget the rows of a request that the runtime retracted: what they computed is lost."""
+        if queue := self._rows.get(submission):
+            queue.clear()
+
+    def ran(self, submission: int) -> bool:
+        """Return whether a request that did not end had a row."""
+        return submission in self._rows or submission in self._remote
 
     def ended(self, submission: int) -> None:
         """Forget a request that ended; its late results have no cause."""

@@ -2,7 +2,8 @@
 
 With identity tokens no hash of content may survive, yet a re-execution must register the same logical keys. The hash of
 a prefix is SHA-256 over the previous digest and the page (scheduler-rules.md, section 10.4); this book remembers for
-every prefix that a request of the trace could have, which pages it is made of.
+every prefix that a request of the trace had, which pages it is made of. A key may be registered long before a request
+with its prefix comes: it is a number at first, and its chain is told once it is known.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class ChainBook:
         self._step = page_tokens * 4
         self._last: dict[int, bytes] = {}
         self._parents: dict[bytes, tuple[bytes, int]] = {}
+        self._wanted: dict[bytes, int] = {}
+        self._known: list[tuple[int, list[int]]] = []
 
     def prompt(self, submission: int, tokens: array[int], pages: array[int]) -> None:
         """Learn all prefixes of a prompt."""
@@ -40,21 +43,39 @@ class ChainBook:
         """Learn the prefix that a request reached by filling `page`."""
         self._last[submission] = self._extend(self._last[submission], book.content(page), page)
 
-    def chain(self, content_hash: str) -> list[int] | None:
-        """Return the pages of the prefix with this hash; None for a key that no request of the trace could have."""
+    def forget(self, submission: int) -> None:
+        """Stop following a request that ended; its prefixes stay known."""
+        self._last.pop(submission, None)
+
+    def want(self, key: int, content_hash: str) -> None:
+        """Ask for the chain behind a hash that was not seen before; `known` tells it, now or later."""
         try:
             digest = bytes.fromhex(content_hash)
         except ValueError:
-            return None
+            return
+        if digest.hex() != content_hash:
+            return
+        if digest in self._parents:
+            self._known.append((key, self._chain(digest)))
+        else:
+            self._wanted[digest] = key
+
+    def known(self) -> list[tuple[int, list[int]]]:
+        """Return (key, pages) of the chains that became known since the last call."""
+        known, self._known = self._known, []
+        return known
+
+    def _chain(self, digest: bytes) -> list[int]:
         pages: list[int] = []
         while digest:
-            if digest not in self._parents:
-                return None
             digest, page = self._parents[digest]
             pages.append(page)
         return pages[::-1]
 
     def _extend(self, digest: bytes, content: bytes, page: int) -> bytes:
         longer = next_digest(digest, content)
-        self._parents.setdefault(longer, (digest, page))
+        if longer not in self._parents:
+            self._parents[longer] = digest, page
+            if self._wanted and (key := self._wanted.pop(longer, None)) is not None:
+                self._known.append((key, self._chain(longer)))
         return longer

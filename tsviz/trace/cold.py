@@ -1,4 +1,8 @@
-"""Reading cold tables: Parquet files behind a manifest, page checksums verified as pages are read."""
+"""Reading cold tables: Parquet files behind a manifest.
+
+A table that is read whole is checked whole against the CRC of its file. A large one is handed out as a dataset: of it
+the footer is checked when it is opened and the pages, by their checksums, as they are read.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from . import layout
+from .catalogue import TABLES
 from .columns import TEXT, Table
-from .compact import footer_crc
-from .errors import Damaged
-from .tables import RECORDED
-from .validate import checked_batch, checked_schema
+from .compact import file_crc, footer_crc
+from .errors import Damaged, first_line
+from .validate import ARROW_FAULTS, checked_batch, checked_schema, wanted
 
 _GROUP_ROWS_LIMIT = 1 << 21
+_COLUMN_LIMIT = 1 << 31
 _SMALLEST_FILE_BYTES = 12
 
 
@@ -28,65 +33,68 @@ class ColdTables:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        path = directory / layout.MANIFEST_FILE
+        path = layout.directory(directory) / layout.MANIFEST_FILE
         manifest = layout.read_json(path)
         self.last_round: int = layout.field(path, manifest, "last_round", int)
         self.last_seq: int = layout.field(path, manifest, "last_seq", int)
         self._tables: dict[str, Any] = layout.field(path, manifest, "tables", dict)
-        self._checked: dict[str, Path] = {}
         for name, entry in self._tables.items():
             if not isinstance(entry, dict):
                 raise Damaged(path, repr(name)[:80], "an object", type(entry).__name__)
-            for key in ("rows", "bytes", "footer_crc"):
+            for key in ("rows", "bytes", "crc", "footer_crc"):
                 layout.field(path, entry, key, int)
-            if name in RECORDED:
+            if name in TABLES:
                 self._check_size(directory / f"{name}.parquet", entry["bytes"])
 
     @staticmethod
-    def _check_size(path: Path, expected: int) -> Path:
+    def _check_size(path: Path, expected: int) -> int:
         size = layout.regular_file(path).stat().st_size
         if size != expected or size < _SMALLEST_FILE_BYTES:
             raise Damaged(path, "size", f"{expected} bytes", f"{size} bytes")
-        return path
+        return size
 
     def rows(self, table: Table) -> int:
         """Rows of a table."""
         entry = self._tables.get(table.name)
         return int(entry["rows"]) if entry else 0
 
-    def _file(self, table: Table) -> Path:
-        if table.name not in self._checked:
-            entry = self._tables[table.name]
-            path = self._check_size(self._directory / f"{table.name}.parquet", entry["bytes"])
-            if (found := footer_crc(path)) != entry["footer_crc"]:
-                raise Damaged(path, "footer", f"CRC {entry['footer_crc']:08x}", f"{found:08x}")
-            self._checked[table.name] = path
-        return self._checked[table.name]
+    def _file(self, table: Table, *, whole: bool) -> Path:
+        entry = self._tables[table.name]
+        path = self._directory / f"{table.name}.parquet"
+        size = self._check_size(path, entry["bytes"])
+        place, key = (f"bytes 0 to {size}", "crc") if whole else ("footer", "footer_crc")
+        try:
+            found = file_crc(path) if whole else footer_crc(path)
+        except ValueError as error:
+            raise Damaged(path, place, "a Parquet footer", str(error)) from None
+        if found != entry[key]:
+            raise Damaged(path, place, f"CRC {entry[key]:08x}", f"{found:08x}")
+        return path
 
     def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a table, validated in full. Raises `Damaged`."""
         if table.name not in self._tables:
             return
-        path = self._file(table)
+        path = self._file(table, whole=True)
         rows = 0
         try:
             words = [c.name for c in table.columns if c.type == TEXT]
             with pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=words) as file:
-                mapping = checked_schema(path, table, file.schema_arrow)
+                _, mapping = wanted(checked_schema(path, table, file.schema_arrow))
+                known = [name for name, at in zip(table.names, mapping, strict=True) if at is not None]
                 for group in range(file.num_row_groups):
-                    if (count := file.metadata.row_group(group).num_rows) > _GROUP_ROWS_LIMIT:
-                        raise Damaged(path, f"row group {group}", f"at most {_GROUP_ROWS_LIMIT} rows", str(count))
-                    for batch in file.read_row_group(group).unify_dictionaries().to_batches():
+                    _check_group(path, group, file.metadata.row_group(group))
+                    for batch in file.read_row_group(group, columns=known).unify_dictionaries().to_batches():
                         rows += batch.num_rows
                         yield checked_batch(path, f"row group {group}", table, mapping, batch)
-        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
-            raise Damaged(path, "content", "Parquet pages with their checksums", _first_line(error)) from None
+        except ARROW_FAULTS as error:
+            raise Damaged(path, "content", "Parquet pages with their checksums", first_line(error)) from None
         if rows != self.rows(table):
             raise Damaged(path, "rows", f"{self.rows(table)} rows", f"{rows} rows")
 
     def dataset(self, table: Table) -> ds.Dataset:
         """Return a table as a dataset that is read by column and row group. Raises `Damaged` for a wrong schema."""
-        path = self._file(table)
+        path = self._file(table, whole=False)
         words = [c.name for c in table.columns if c.type == TEXT]
         scan = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         format_ = ds.ParquetFileFormat(
@@ -97,5 +105,14 @@ class ColdTables:
         return found
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+def _check_group(path: Path, group: int, metadata: pq.RowGroupMetaData) -> None:
+    """Refuse a row group that says it is larger than any that is written, before anything is allocated for it."""
+    place = f"row group {group}"
+    if metadata.num_rows > _GROUP_ROWS_LIMIT:
+        raise Damaged(path, place, f"at most {_GROUP_ROWS_LIMIT} rows", str(metadata.num_rows))
+    for index in range(metadata.num_columns):
+        column = metadata.column(index)
+        if max(column.num_values, column.total_uncompressed_size) > _COLUMN_LIMIT:
+            place = f"{place} {column.path_in_schema}"
+            found = f"{column.num_values} values in {column.total_uncompressed_size} bytes"
+            raise Damaged(path, place, f"at most {_COLUMN_LIMIT} of either", found)

@@ -1,7 +1,8 @@
 """Closing a part: its hot streams become sorted Parquet row groups near a million rows.
 
-Rows are appended in order of rounds, so row groups are sorted as they come. Pages carry checksums, which the reader
-verifies; the manifest, written last, makes the cold files count and lets the hot ones go.
+Rows are appended in order of rounds, so row groups are sorted as they come. The manifest, written last, makes the cold
+files count and lets the hot ones go. It holds a CRC of every file, since the checksums of Parquet pages leave out their
+headers, and one of its footer for a reader that does not want the whole file.
 """
 
 from __future__ import annotations
@@ -16,39 +17,76 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from . import hot, layout
-from .columns import INTS, TEXT, Table
-from .tables import RECORDED
+from .catalogue import TABLES
+from .columns import INTS, TEXT, Column, Table
 
 ROW_GROUP_ROWS = 1 << 20
 _LIST_GROUP_ROWS = 1 << 18
+_ENCODED = (pa.int32(), pa.int64(), INTS)
+_RISING = frozenset(("round", "seq", "call_seq", "time_ns", "start_ns", "end_ns", "op_id", "cause_round"))
+
+
+def _encoding(column: Column) -> tuple[str, str]:
+    """Return the Parquet path of a column and its encoding.
+
+    Numbers that rise from row to row are stored as differences. Others repeat the pattern of earlier rows or are drawn
+    from a range; split into their bytes they compress two to three times better than as differences (measured).
+    """
+    if column.type == INTS:
+        return f"{column.name}.list.element", "BYTE_STREAM_SPLIT"
+    return column.name, "DELTA_BINARY_PACKED" if column.name in _RISING else "BYTE_STREAM_SPLIT"
 
 
 def compact_part(part: Path) -> None:
-    """Compact the committed hot tables of a part directory and remove them. Raises `TraceError` or OSError."""
-    source = hot.HotTables(part / layout.HOT)
+    """Compact the committed hot tables of a part directory and remove them. Raises `TraceError` or OSError.
+
+    May be called again after it was interrupted at any point.
+    """
     draft = part / (layout.COLD + ".draft")
     if draft.exists():
         shutil.rmtree(draft)
-    draft.mkdir()
+    if not (part / layout.COLD / layout.MANIFEST_FILE).exists():
+        draft.mkdir()
+        try:
+            _write_cold(hot.HotTables(part / layout.HOT), draft)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+        draft.replace(part / layout.COLD)
+    shutil.rmtree(part / layout.HOT, ignore_errors=True)
+
+
+def _write_cold(source: hot.HotTables, draft: Path) -> None:
     tables: dict[str, Any] = {}
-    for table in RECORDED.values():
+    for table in TABLES.values():
         path = draft / f"{table.name}.parquet"
         rows = _write(path, table, source.batches(table))
         if rows:
-            tables[table.name] = {"rows": rows, "bytes": path.stat().st_size, "footer_crc": footer_crc(path)}
+            tables[table.name] = {
+                "rows": rows, "bytes": path.stat().st_size, "crc": file_crc(path), "footer_crc": footer_crc(path),
+            }  # fmt: skip
         else:
             path.unlink()
     manifest = {"tables": tables, "last_round": source.last_round, "last_seq": source.last_seq}
     layout.write_json(draft / layout.MANIFEST_FILE, manifest)
-    draft.replace(part / layout.COLD)
-    shutil.rmtree(part / layout.HOT)
+
+
+def file_crc(path: Path) -> int:
+    """Return the CRC of a whole file."""
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            crc = zlib.crc32(block, crc)
+    return crc
 
 
 def footer_crc(path: Path) -> int:
-    """Return the CRC of a Parquet file's footer; the pages before it carry checksums of their own."""
+    """Return the CRC of a Parquet file's footer. Raises ValueError where there is no room for the footer it claims."""
     with path.open("rb") as file:
         file.seek(-8, 2)
         length = int.from_bytes(file.read(4), "little")
+        if length > file.tell() - 4:
+            raise ValueError(f"a footer of {length} bytes")
         file.seek(-8 - length, 2)
         return zlib.crc32(file.read())
 
@@ -65,7 +103,7 @@ def _write(path: Path, table: Table, batches: Iterator[pa.RecordBatch]) -> int:
         compression_level=6,
         use_dictionary=words,
         dictionary_pagesize_limit=8 << 20,
-        column_encoding={c.name: "DELTA_BINARY_PACKED" for c in table.columns if c.type in (pa.int32(), pa.int64())},
+        column_encoding=dict(_encoding(column) for column in table.columns if column.type in _ENCODED),
         write_page_checksum=True,
         write_statistics=True,
     )
@@ -77,10 +115,11 @@ def _write(path: Path, table: Table, batches: Iterator[pa.RecordBatch]) -> int:
             waiting += batch.num_rows
             if waiting >= limit:
                 joined = pa.Table.from_batches(pending, table.schema).unify_dictionaries()
-                writer.write_table(joined.slice(0, limit), row_group_size=limit)
-                rest = joined.slice(limit)
+                whole = waiting - waiting % limit
+                writer.write_table(joined.slice(0, whole), row_group_size=limit)
+                rest = joined.slice(whole)
                 pending, waiting = rest.to_batches(), rest.num_rows
-                rows += limit
+                rows += whole
         if waiting:
             joined = pa.Table.from_batches(pending, table.schema).unify_dictionaries()
             writer.write_table(joined, row_group_size=limit)

@@ -71,13 +71,22 @@ def _sentence(text: str) -> str:
     return " ".join(text.split()).rstrip(".")
 
 
+_RENAMED = {"rank": "choice"}
+"""Fields whose name is taken by a column that every table has."""
+
+
+def _name(field: str, kind: Any) -> str:
+    """Return the column of a field: one that names a request loses its `_id`."""
+    return field.removesuffix("_id") if kind is str else _RENAMED.get(field, field)
+
+
 def _column(name: str, kind: Any, doc: str) -> Column:
     if kind is str:
-        return word(name.removesuffix("_id"), doc)
+        return word(_name(name, kind), doc)
     if kind is bool:
         return flag(name, doc)
     if kind is int:
-        return i32(name, doc)
+        return i32(_name(name, kind), doc)
     return ints(name, doc)
 
 
@@ -110,8 +119,9 @@ class DecisionRows:
         for cls, name in NAMES.items():
             columns = builders[name].columns
             adders: list[tuple[str, Callable[[Any], None]]] = [(key.name, columns[key.name].add) for key in _KEY]
+            hints = get_type_hints(cls)
             for field in fields(cls):
-                column = columns[field.name.removesuffix("_id")]
+                column = columns[_name(field.name, hints[field.name])]
                 adders.append((field.name, getattr(column, "add_text", column.add)))
                 if field.name == "request_id":
                     adders.append(("", columns["submission"].add))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 _ABSENT = -1
 
 
@@ -21,109 +22,119 @@ class Changes:
     """Runs of changed slots of one group in one batch.
 
     Parallel arrays, one entry a run: `row` in the batch, `first` slot, `length` of the whole table behind the plan,
-    `fresh` (only on the first run of a table that starts anew). Run i holds `pages[offsets[i]:offsets[i + 1]]`.
+    `fresh` (only on the first run of a table that starts anew). Run i holds `pages[offsets[i]:offsets[i + 1]]`; it is
+    empty where a table only became shorter, or starts anew without a page.
     """
 
     group: str
     row: Ints
     first: Ints
     length: Ints
-    fresh: npt.NDArray[np.bool_]
+    fresh: Flags
     offsets: Ints
     pages: Ints
 
 
+class _Known:
+    """The last table of one group by slot: pages padded with -1, and how many slots of each are filled."""
+
+    __slots__ = ("lengths", "pages")
+
+    def __init__(self) -> None:
+        self.pages: Ints = np.full((0, 0), _ABSENT, np.int32)
+        self.lengths: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def fit(self, rows: int, width: int) -> None:
+        """Grow to at least this size."""
+        have_rows, have_width = self.pages.shape
+        if rows > have_rows or width > have_width:
+            wider = np.full((max(rows, have_rows), max(16, have_width, width + width // 2)), _ABSENT, np.int32)
+            wider[:have_rows, :have_width] = self.pages
+            self.pages = wider
+            self.lengths = np.concatenate([self.lengths, np.zeros(len(wider) - have_rows, np.int64)])
+
+
 class TableDifferences:
-    """Remembers the tables of one scheduler's requests by slot; `update` says what a batch changed."""
+    """Remembers the tables of one scheduler's requests by slot; `update` says what a batch changed.
 
-    __slots__ = ("_known", "_owner", "_slots")
+    Memory follows the highest slot that was seen, not the size of the request pool, which a config may overstate.
+    """
 
-    def __init__(self, slots: int) -> None:
-        """`slots`: size of the request pool; slot numbers are 1-based."""
-        self._slots = slots + 1
-        self._owner = np.full(self._slots, _ABSENT, np.int64)
-        self._known: dict[str, Ints] = {}
+    __slots__ = ("_known", "_owner")
 
-    def claim(self, slots: Ints, owners: npt.NDArray[np.int64], anew: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def __init__(self) -> None:
+        self._owner = np.full(64, _ABSENT, np.int64)
+        self._known: dict[str, _Known] = {}
+
+    def claim(self, slots: Ints, owners: Ints, anew: Flags) -> Flags:
         """Note who owns which slot and return, per row, whether its tables start anew.
 
         `anew` marks rows of requests that were admitted again although they may have kept their slot.
         """
-        fresh: npt.NDArray[np.bool_] = (self._owner[slots] != owners) | anew
+        if (highest := int(slots.max(initial=0))) >= len(self._owner):
+            more = highest + 1 + highest // 2 - len(self._owner)
+            self._owner = np.concatenate([self._owner, np.full(more, _ABSENT, np.int64)])
+        fresh: Flags = (self._owner[slots] != owners) | anew
         if fresh.any():
             chosen = slots[fresh]
             self._owner[chosen] = owners[fresh]
             for known in self._known.values():
-                known[chosen] = _ABSENT
+                there = chosen[chosen < len(known.lengths)]
+                known.pages[there] = _ABSENT
+                known.lengths[there] = 0
         return fresh
 
-    def update(self, tables: dict[str, Ints], slots: Ints, fresh: npt.NDArray[np.bool_]) -> list[Changes]:
+    def update(self, tables: dict[str, Ints], slots: Ints, fresh: Flags) -> list[Changes]:
         """Return the changes of every group of a batch whose rows sit in `slots`, and remember the new tables."""
         changes = []
+        any_fresh = bool(fresh.any())
         for group, table in tables.items():
             width = table.shape[1]
             known = self._known.get(group)
-            if known is None or known.shape[1] < width:
-                known = self._widen(group, width)
-            old = known[slots, :width]
-            different = table != old
-            if known.shape[1] > width:
-                shrunk = (known[slots, width:] != _ABSENT).any(axis=1)
-                if shrunk.any():
-                    known[slots[shrunk], width:] = _ABSENT
-            else:
-                shrunk = None
-            if not different.any() and (shrunk is None or not shrunk.any()):
+            if known is None:
+                known = self._known[group] = _Known()
+            known.fit(len(self._owner), width)
+            different = table != known.pages[slots, :width]
+            beyond = known.lengths[slots] > width
+            if not (any_fresh or different.any() or beyond.any()):
                 continue
-            known[slots, :width] = table
-            changes.append(_runs(group, table, different, fresh, shrunk))
+            known.pages[slots, :width] = table
+            known.pages[slots[beyond], width:] = _ABSENT
+            changed = _runs(group, table, different, fresh, beyond)
+            known.lengths[slots[changed.row]] = changed.length
+            if len(changed.row):
+                changes.append(changed)
         return changes
 
-    def _widen(self, group: str, width: int) -> Ints:
-        wider = np.full((self._slots, max(16, width + width // 2)), _ABSENT, np.int32)
-        known = self._known.get(group)
-        if known is not None:
-            wider[:, : known.shape[1]] = known
-        self._known[group] = wider
-        return wider
 
-
-def _runs(
-    group: str,
-    table: Ints,
-    different: npt.NDArray[np.bool_],
-    fresh: npt.NDArray[np.bool_],
-    shrunk: npt.NDArray[np.bool_] | None,
-) -> Changes:
-    different &= table != _ABSENT
-    rows, columns = np.nonzero(different)
-    begins = np.empty(len(rows), np.bool_)
-    if len(rows):
-        begins[0] = True
-        np.not_equal(rows[1:], rows[:-1], out=begins[1:])
-        first_of_row = begins.copy()
-        begins[1:] |= columns[1:] != columns[:-1] + 1
-    else:
-        first_of_row = begins
+def _runs(group: str, table: Ints, different: Flags, fresh: Flags, beyond: Flags) -> Changes:
+    """Cut the changed slots into runs; `beyond` marks rows that were longer than the batch is wide."""
+    filled = table != _ABSENT
+    written = different & filled
+    rows, columns = np.nonzero(written)
+    begins = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=begins[1:])
+    first_of_row = begins.copy()
+    begins[1:] |= columns[1:] != columns[:-1] + 1
     starts = np.flatnonzero(begins)
     row, first = rows[starts], columns[starts]
     offsets = np.append(starts, len(rows))
     fresh_run = fresh[row] & first_of_row[starts]
-    pages = table[rows, columns]
-    if shrunk is not None and shrunk.any():
-        # A table that only became shorter has no changed slot: it gets an empty run that carries the new length.
-        bare = np.setdiff1d(np.flatnonzero(shrunk), row)
+    # Rows without a written slot that changed all the same get an empty run, which carries the new length.
+    silent = fresh | beyond | (different & ~filled).any(axis=1)
+    silent[row] = False
+    if silent.any():
+        bare = np.flatnonzero(silent)
         row = np.concatenate([row, bare])
-        first = np.concatenate([first, (table[bare] != _ABSENT).sum(axis=1)])
+        first = np.concatenate([first, filled[bare].sum(axis=1)])
         offsets = np.concatenate([offsets, np.full(len(bare), offsets[-1])])
         fresh_run = np.concatenate([fresh_run, fresh[bare]])
-    length = (table[row] != _ABSENT).sum(axis=1)
     return Changes(
         group,
         row.astype(np.int32),
         first.astype(np.int32),
-        length.astype(np.int32),
+        filled[row].sum(axis=1).astype(np.int32),
         fresh_run,
         offsets.astype(np.int32),
-        pages,
+        table[rows, columns],
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .differences import Changes
-from .plan_fields import BatchFields, PlanFields, TransferFields
+from .plan_fields import ON_DEVICE, BatchFields, PlanFields, TransferFields
 
 NAME = "plan/1"
 
@@ -26,7 +26,8 @@ class _Sections:
         self.parts: list[bytes] = []
 
     def ints(self, tag: int, values: Sequence[int]) -> None:
-        self.raw(tag, len(values), array("i", values).tobytes())
+        flat = values if isinstance(values, array) else array("i", values)
+        self.raw(tag, len(flat), flat.tobytes())
 
     def raw(self, tag: int, count: int, data: bytes) -> None:
         self.parts.append(tag.to_bytes(1, "little") + count.to_bytes(4, "little"))
@@ -80,7 +81,12 @@ def _batch(sections: _Sections, fields: BatchFields, submissions: Sequence[int])
     sections.ints(13, fields.prefill_tokens)
     sections.ints(14, fields.begins)
     sections.ints(15, fields.replays)
-    sections.ints(16, [value >= 0 for value in fields.decode_inputs])
+    inputs = fields.decode_inputs
+    none = inputs.count(ON_DEVICE)
+    if none in (0, len(inputs)):
+        sections.ints(16, array("i", (0 if none else 1,)) * len(inputs))
+    else:
+        sections.ints(16, [value != ON_DEVICE for value in inputs])
 
 
 def _transfer(sections: _Sections, transfer: TransferFields) -> None:

@@ -1,7 +1,7 @@
 """What the recorder hands to the writer: one small tuple a call, holding references, made on the loop thread.
 
 Nothing is copied that cannot change: plans are immutable, and an event is held by reference only when nobody else can
-reach it any more (see `adapters.recording`). Everything else is taken apart by the writer, off the loop.
+reach it any more (see `adapters.tokenspeed`). Everything else is taken apart by the writer, off the loop.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class PlanEntry(NamedTuple):
 
 
 class AdvanceEntry(NamedTuple):
-    """An advance call. `held` says, after a failure, how many tokens each named request then held."""
+    """An advance call. `held` says how many tokens requests held behind it: after a failure all that are named,
+    otherwise those whose bootstrap token came, which the scheduler may have ignored.
+    """
 
     time_ns: int
     duration_ns: int
@@ -136,6 +138,9 @@ class ForwardEntry(NamedTuple):
     start_ns: int
     end_ns: int
 
+
+Decided = tuple[int, int, Any]
+"""A decision as an observer is told it: round, stop, value. A bare tuple, since there are many a round."""
 
 Entry = PlanEntry | AdvanceEntry | SubmitEntry | KeysEntry | ClearEntry | DrainEntry | ForwardEntry
 EventReader = Mapping[type, Any]

@@ -19,6 +19,11 @@ class TraceError(Exception):
         super().__init__(f"{self.path}: {place}: expected {expected}, found {found}")
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its type where it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
 class NotABundle(TraceError):
     """The path is not a bundle at all."""
 

@@ -13,9 +13,9 @@ import pyarrow.ipc as ipc
 
 from . import layout
 from .columns import Table
-from .errors import Damaged
+from .errors import Damaged, first_line
 from .segments import parse_commit
-from .validate import checked_batch, checked_schema
+from .validate import ARROW_FAULTS, checked_batch, checked_schema, wanted
 
 _COMMITS_LIMIT_BYTES = 1 << 30
 
@@ -23,8 +23,9 @@ _COMMITS_LIMIT_BYTES = 1 << 30
 class HotTables:
     """The committed part of the hot tables of one part directory's `hot`.
 
-    `last_round` and `last_seq` are those of the last commit (0 and -1 if there is none). `torn` says, in words, what
-    lies behind it: bytes of a flush that was not committed; it is normal after a crash.
+    `last_round` and `last_seq` are those of the last commit (0 and -1 if there is none); `final` says whether it closed
+    the recording. `torn` says, in words, what lies behind it: bytes of a flush that was not committed; it is normal
+    after a crash.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -32,21 +33,23 @@ class HotTables:
         self.last_round, self.last_seq = 0, -1
         self._tables: dict[str, Any] = {}
         self.torn: str | None = None
+        self.final = False
         self._read_commits()
 
     def _read_commits(self) -> None:
-        path = layout.regular_file(self._directory / layout.COMMITS_FILE)
+        path = layout.regular_file(layout.directory(self._directory) / layout.COMMITS_FILE)
         if path.stat().st_size > _COMMITS_LIMIT_BYTES:
             raise Damaged(path, "size", f"at most {_COMMITS_LIMIT_BYTES} bytes", f"{path.stat().st_size}")
-        lines = path.read_bytes().split(b"\n")
-        if lines[-1]:
+        *lines, rest = path.read_bytes().split(b"\n")
+        if rest and parse_commit(rest) is not None:
+            lines.append(rest)
+        elif rest and parse_commit(rest[:-1]) is not None:
+            raise Damaged(path, f"line {len(lines) + 1}", "a line end", repr(rest[-1:]))
+        elif rest:
             self.torn = "an unfinished commit"
-        for index, line in enumerate(lines[:-1]):
+        for index, line in enumerate(lines):
             record = parse_commit(line)
             if record is None:
-                if index == len(lines) - 2:
-                    self.torn = "an unfinished commit"
-                    break
                 raise Damaged(path, f"line {index + 1}", "a commit with its CRC", "a line that contradicts it")
             self._take(path, index, record)
 
@@ -61,6 +64,7 @@ class HotTables:
             if not (isinstance(entry, list) and len(entry) == 3 and all(isinstance(v, int) and v >= 0 for v in entry)):
                 raise Damaged(path, f"{place} {name!r}"[:80], "[bytes, crc, rows]", "something else")
         self._tables = tables
+        self.final = layout.field(path, record, "final", bool)
 
     def rows(self, table: Table) -> int:
         """Committed rows of a table."""
@@ -78,14 +82,15 @@ class HotTables:
         rows = 0
         try:
             with ipc.open_stream(io.BytesIO(data)) as stream:
-                mapping = checked_schema(path, table, stream.schema)
+                columns, mapping = wanted(checked_schema(path, table, stream.schema))
+            with ipc.open_stream(io.BytesIO(data), options=ipc.IpcReadOptions(included_fields=columns)) as stream:
                 for index, batch in enumerate(stream):
                     rows += batch.num_rows
                     if rows > expected_rows:
                         break
                     yield checked_batch(path, f"batch {index}", table, mapping, batch)
-        except (pa.ArrowInvalid, OSError, KeyError, UnicodeDecodeError, pa.ArrowNotImplementedError) as error:
-            raise Damaged(path, "content", "an Arrow stream", str(error).splitlines()[0][:200]) from None
+        except ARROW_FAULTS as error:
+            raise Damaged(path, "content", "an Arrow stream", first_line(error)) from None
         if rows != expected_rows:
             raise Damaged(path, "rows", f"{expected_rows} rows", f"{rows} rows")
 

@@ -7,9 +7,10 @@
         hot/TABLE.arrows    IPC stream segments, appended at every flush
         hot/commits.jsonl   one line a flush, written last: rounds, and length and CRC of every table
         cold/TABLE.parquet  sorted row groups, made when the recording closes
-        cold/manifest.json  rows, length and CRC of the footer of every cold file; written last
+        cold/manifest.json  rows, length and CRC of every cold file; written last
 
-A reader trusts hot files up to the last whole commit, or cold files once their manifest is there.
+A reader trusts hot files up to the last whole commit, or cold files once their manifest is there. Every JSON object
+holds a CRC of its values under `crc`. No directory or file of a bundle may be a link.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ PARTS = "parts"
 HOT = "hot"
 COLD = "cold"
 
+_CRC = "crc"
 _JSON_LIMIT_BYTES = 16 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -49,11 +52,29 @@ def part_directory(bundle: Path, node: str, rank: int) -> Path:
     return bundle / PARTS / f"{node}.{rank}"
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a small JSON file so that a reader sees the old one or the new one, never half of it."""
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a small JSON object so that a reader sees the old one or the new one, never half of it.
+
+    Lone surrogates (a command line that is no UTF-8) become question marks.
+    """
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace").decode()
+    plain = json.loads(text)
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=True) + "\n")
+    draft.write_text(json.dumps(plain | {_CRC: _values_crc(plain)}, indent=1, sort_keys=True) + "\n")
     draft.replace(path)
+
+
+def _values_crc(values: dict[str, Any]) -> str:
+    """Return the CRC of an object's values, whatever its layout in the file."""
+    return f"{zlib.crc32(json.dumps(values, sort_keys=True, separators=(',', ':')).encode()):08x}"
+
+
+def directory(path: Path) -> Path:
+    """Return `path` if it is a directory of its own, not a link to one elsewhere. Raises `Damaged` otherwise."""
+    if path.is_symlink() or not path.is_dir():
+        found = "a link" if path.is_symlink() else "something else" if path.exists() else "nothing"
+        raise Damaged(path, "directory", "a directory", found)
+    return path
 
 
 def regular_file(path: Path) -> Path:
@@ -68,7 +89,19 @@ def regular_file(path: Path) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a small JSON object. Raises `Damaged` for anything else."""
+    """Read a small JSON object as `write_json` wrote it. Raises `Damaged` for anything else."""
+    return _checked(path, _read_values(path))
+
+
+def _checked(path: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values behind the CRC that stands with them."""
+    crc = values.pop(_CRC, None)
+    if crc != (expected := _values_crc(values)):
+        raise Damaged(path, _CRC, f"{expected} (that of the values)", repr(crc)[:40])
+    return values
+
+
+def _read_values(path: Path) -> dict[str, Any]:
     regular_file(path)
     if (size := path.stat().st_size) > _JSON_LIMIT_BYTES:
         raise Damaged(path, "size", f"at most {_JSON_LIMIT_BYTES} bytes", f"{size} bytes")
@@ -103,7 +136,7 @@ def read_bundle_file(bundle: Path) -> dict[str, Any]:
         raise NotABundle(bundle, "path", "a bundle (a directory)", "a file")
     if not path.exists():
         raise NotABundle(bundle, BUNDLE_FILE, "the bundle's description", "nothing")
-    values = read_json(path)
+    values = _read_values(path)
     if values.get("format") != FORMAT:
         raise NotABundle(path, "format", FORMAT, repr(values.get("format"))[:80])
     version = field(path, values, "schema", str)
@@ -114,7 +147,7 @@ def read_bundle_file(bundle: Path) -> dict[str, Any]:
         raise NewerSchema(path, "schema", f"at most {SCHEMA_MAJOR}.x (upgrade tsviz to read it)", version)
     if int(match[1]) < 1:
         raise Damaged(path, "schema", "MAJOR from 1", version)
-    return values
+    return _checked(path, values)
 
 
 def part_names(bundle: Path, values: dict[str, Any]) -> list[tuple[str, int]]:
@@ -127,6 +160,8 @@ def part_names(bundle: Path, values: dict[str, Any]) -> list[tuple[str, int]]:
         node, rank = field(path, part, "node", str), field(path, part, "rank", int)
         if not _NAME.fullmatch(node) or not 0 <= rank < 1 << 20:
             raise Damaged(path, f"parts[{index}]", "a node name and a rank", f"{node!r}, {rank}"[:80])
+        if (node, rank) in names:
+            raise Damaged(path, f"parts[{index}]", "a part of its own", f"{node}/{rank} again")
         names.append((node, rank))
     if not names:
         raise Damaged(path, "parts", "at least one part", "none")

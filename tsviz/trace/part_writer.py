@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from . import entries as e
 from .builder import TableBuilder, Vocabulary
-from .causes import Causes
+from .catalogue import TABLES
 from .chains import ChainBook
+from .decided import DecisionRows
+from .event_rows import EventRows
 from .round_rows import add_round
 from .rounds import PlanBook
 from .segments import HotSegments
-from .tables import RECORDED
 from .tokens import FULL, PageBook
 
 
@@ -23,22 +23,25 @@ class PartWriter:
         self,
         segments: HotSegments,
         *,
-        slots: int,
         prefix_tokens: int,
         token_mode: str,
         event_reader: e.EventReader,
         storage: bool = False,
     ) -> None:
-        """`slots`: size of the request pool; `storage`: whether storage keys may be registered."""
+        """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed."""
         self._segments = segments
         self._full = token_mode == FULL
-        self._event_reader = event_reader
         self._requests, self._words = Vocabulary(), Vocabulary()
-        self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in RECORDED.items()}
-        self._book = PlanBook(slots, content=self._full)
+        self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
+        self._book = PlanBook(content=self._full)
         self._pages = PageBook(prefix_tokens)
         self._chains = ChainBook(prefix_tokens) if storage and not self._full else None
-        self._causes = Causes()
+        self._keys_seen: dict[str, int] = {}
+        self._decisions = DecisionRows(self._tables, self._book.submission)
+        self._told: list[e.Decided] = []
+        self._events = EventRows(
+            self._tables, book=self._book, pages=self._pages, chains=self._chains, reader=event_reader, full=self._full
+        )
         self._round = 0
         self._sequence = 0
         self._submissions = 0
@@ -59,8 +62,11 @@ class PartWriter:
             self._segments.commit(self._round, self._sequence - 1)
         return wrote
 
-    def consume(self, entry: e.Entry) -> None:
-        """Turn one entry into rows."""
+    def consume(self, entry: e.Entry | e.Decided) -> None:
+        """Turn one entry into rows. Decisions wait for the call that they were taken in, which names its requests."""
+        if type(entry) is tuple:  # and not one of the named ones
+            self._told.append(cast(e.Decided, entry))
+            return
         match entry:
             case e.PlanEntry():
                 self._plan(entry)
@@ -76,6 +82,10 @@ class PartWriter:
                 self._call(entry, entry.kind, 0, entry.failure, result=entry.result)
             case e.DrainEntry():
                 self._drain(entry)
+        if self._told:
+            for round_, stop, decision in self._told:
+                self._decisions.add(round_, stop, decision)
+            self._told.clear()
 
     def _call(
         self,
@@ -109,7 +119,7 @@ class PartWriter:
             return
         record = self._book.record(entry.plan, entry.waiting_before, entry.counters)
         add_round(self._tables, self._round, sequence, entry.time_ns, record)
-        causes, round_ = self._causes, self._round
+        causes, round_ = self._events.causes, self._round
         for batch in record.batches:
             if batch.decode_kind == "decode":
                 causes.planned(round_, entry.time_ns, batch.submissions)
@@ -131,6 +141,7 @@ class PartWriter:
                     self._tables["prefix_pages"].add(round=self._round + 1, page=number, tokens=tokens)
             if accepted:
                 self._book.submit(spec.request, submission)
+                self._events.submitted(submission, len(spec.tokens))
                 if not self._full:
                     self._pages.follow(submission, len(spec.tokens), prompt.tail)
                     if self._chains is not None:
@@ -150,85 +161,38 @@ class PartWriter:
                 after=arrival.after,
                 think_ns=arrival.think_ns,
             )
+        self._tell_chains()
 
     def _advance(self, entry: e.AdvanceEntry) -> None:
         sequence = self._call(entry, e.ADVANCE, len(entry.events), entry.failure)
-        reader = self._event_reader
-        table = self._tables["events"].columns
-        round_ = self._round + 1
-        full = self._full
-        for item, raw in enumerate(entry.events):
-            event: e.Event = raw if type(raw) is e.Event else reader[type(raw)](raw)
-            kind, request = event.kind, event.request
-            submission = -1 if request is None else self._book.submission(request)
-            cause = self._cause(event, submission)
-            began = None if cause is None else self._causes.start_ns(cause)
-            table["kind"].add_text(kind)
-            table["request"].add_text(request)
-            table["submission"].add(submission)
-            table["item"].add(item)
-            table["op_id"].add(event.op_id)
-            table["value"].add(
-                event.value if full or event.value is None or kind != e.REMOTE_PREFILL_DONE else min(event.value, 0)
-            )
-            table["token_count"].add(len(event.tokens))
-            table["tokens"].add(event.tokens if full else None)
-            table["candidate_count"].add(len(event.candidates))
-            table["candidates"].add(event.candidates if full else None)
-            table["cause_round"].add(cause)
-            table["delay_ns"].add(None if began is None else entry.time_ns - began)
-            if not full and submission >= 0:
-                self._grow(event, submission, entry)
-            if kind in (e.FINISH, e.ABORT, e.FAILED, e.SUCCEEDED) and entry.failure is None:
-                self._causes.ended(submission)
-                self._pages.forget(submission)
-            elif kind == e.RETRACT and request is not None:
-                self._book.retract(request)
-        table["call_seq"].repeat(sequence, len(entry.events))
-        table["round"].repeat(round_, len(entry.events))
-
-    def _cause(self, event: e.Event, submission: int) -> int | None:
-        if event.kind == e.EXTEND_RESULT:
-            return self._causes.result(submission)
-        if event.op_id is not None:
-            return self._causes.operation(event.op_id)
-        if event.kind in (e.REMOTE_PREFILL_DONE, e.SUCCEEDED, e.FAILED):
-            return self._causes.remote(submission)
-        return None
-
-    def _grow(self, event: e.Event, submission: int, entry: e.AdvanceEntry) -> None:
-        """Follow a request's tokens so that pages it fills later are known by identity."""
-        tokens: Sequence[int] = event.tokens
-        if event.kind == e.REMOTE_PREFILL_DONE:
-            tokens = (event.value,) if event.value is not None and event.value >= 0 else ()
-        if not tokens:
-            return
-        if entry.failure is not None:
-            # The call stopped half-way: land only what the scheduler says it holds.
-            held = (entry.held or {}).get(event.request or "")
-            have = self._pages.held_tokens(submission)
-            if held is None or have is None or have + len(tokens) > held:
-                return
-        for index, page in self._pages.grow(submission, tokens):
-            self._tables["grown_pages"].add(round=self._round + 1, submission=submission, index=index, page=page)
-            if self._chains is not None:
-                self._chains.grown(submission, page, self._pages)
+        self._events.add(entry, sequence, self._round + 1)
+        self._tell_chains()
 
     def _keys(self, entry: e.KeysEntry) -> None:
-        sequence = self._call(entry, entry.kind, len(entry.groups), entry.failure)
-        for item, (group, content_hash, offset) in enumerate(
-            zip(entry.groups, entry.hashes, entry.offsets, strict=False)
-        ):
-            chain = None if self._chains is None else self._chains.chain(content_hash)
+        lists = (entry.groups, entry.hashes, entry.offsets)
+        sequence = self._call(entry, entry.kind, max(map(len, lists)), entry.failure)
+        for item, (group, content_hash, offset) in enumerate(zip(*lists, strict=False)):
+            key = self._keys_seen.get(content_hash)
+            if key is None:
+                key = self._keys_seen[content_hash] = len(self._keys_seen)
+                if self._chains is not None:
+                    self._chains.want(key, content_hash)
             self._tables["storage_keys"].add(
                 call_seq=sequence,
                 round=self._round + 1,
                 item=item,
                 group_index=group,
+                key=key,
                 content_hash=content_hash if self._full else None,
-                chain=chain,
                 page_offset=offset,
             )
+        self._tell_chains()
+
+    def _tell_chains(self) -> None:
+        """Store the chains of storage keys that became known."""
+        if self._chains is not None:
+            for key, pages in self._chains.known():
+                self._tables["key_prefixes"].add(round=self._round + 1, key=key, pages=pages)
 
     def _drain(self, entry: e.DrainEntry) -> None:
         sequence = self._call(entry, e.DRAIN, len(entry.events), entry.failure)

@@ -6,6 +6,7 @@ which pages and rows go where; *content* fields are ids, tokens and hashes, and 
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +15,20 @@ import numpy.typing as npt
 
 Pages = npt.NDArray[np.int32]
 
+ON_DEVICE = -1
+"""A decode input id that the plan leaves to the device; any other number is a token."""
+
 
 @dataclass(slots=True)
 class BatchFields:
     """One batch: parallel lists, prefill rows first. `tables` has one (rows, slots) array a group, padded with -1."""
 
     ids: list[str]
-    slots: list[int]
-    input_tokens: list[int]
-    prefill_tokens: list[int]
-    begins: list[int]
-    replays: list[int]
+    slots: array[int]
+    input_tokens: array[int]
+    prefill_tokens: array[int]
+    begins: array[int]
+    replays: array[int]
     decode_inputs: list[int]
     tables: dict[str, Pages]
     input_ids: list[int] | None = None
@@ -67,11 +71,11 @@ def read_batch(batch: Any, *, content: bool) -> BatchFields:
     """Read one `Forward.Batch`."""
     fields = BatchFields(
         batch.request_ids,
-        batch.request_pool_indices,
-        batch.input_lengths,
-        batch.prefill_lengths,
-        batch.extend_prefix_lens,
-        batch.extend_replay_lens,
+        array("i", batch.request_pool_indices),
+        array("i", batch.input_lengths),
+        array("i", batch.prefill_lengths),
+        array("i", batch.extend_prefix_lens),
+        array("i", batch.extend_replay_lens),
         batch.decode_input_ids,
         batch.block_tables_arrays(),
     )

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from . import layout
+from .catalogue import LEVELS, TABLES
 from .cold import ColdTables
 from .columns import Table
 from .errors import Damaged
 from .hot import HotTables
-from .tables import RECORDED
 from .tokens import MODES
 
 DATASET_ROWS = 2_000_000
@@ -28,9 +28,13 @@ DATASET_ROWS = 2_000_000
 class Part:
     """The recording of one scheduler in a bundle."""
 
-    def __init__(self, directory: Path) -> None:
-        """Read `part.json` of a part directory. Raises `TraceError`."""
-        self.directory = directory
+    def __init__(self, directory: Path, *, closed: bool = False) -> None:
+        """Read `part.json` of a part directory. Raises `TraceError`.
+
+        `closed`: the bundle says that it was closed, so that a part whose last commit is missing is damaged.
+        """
+        self.directory = layout.directory(directory)
+        self._closed = closed
         path = directory / layout.PART_FILE
         self.meta = layout.read_json(path)
         self.node: str = layout.field(path, self.meta, "node", str)
@@ -42,6 +46,9 @@ class Part:
         self.clock: str = layout.field(path, self.meta, "clock", str)
         if self.token_mode not in MODES:
             raise Damaged(path, "tokens", " or ".join(MODES), repr(self.token_mode)[:40])
+        self.level: str = self.meta.get("level", LEVELS[0])
+        if self.level not in LEVELS:
+            raise Damaged(path, "level", " or ".join(LEVELS), repr(self.level)[:40])
         self._loaded: dict[str, pa.Table] = {}
         self.prefix_tokens: int = layout.field(path, self.config, "prefix_granularity", int)
         if self.prefix_tokens < 1:
@@ -49,15 +56,38 @@ class Part:
 
     @cached_property
     def _store(self) -> HotTables | ColdTables:
+        if self._compacted:
+            return ColdTables(self.directory / layout.COLD)
+        try:
+            found = HotTables(self.directory / layout.HOT)
+        except Damaged:
+            if self._compacted:  # just now: the hot tables went away while they were opened
+                return ColdTables(self.directory / layout.COLD)
+            raise
+        if self._closed and not found.final:
+            commits = self.directory / layout.HOT / layout.COMMITS_FILE
+            raise Damaged(commits, "last line", "the commit that closed the part", "none (the file was cut)")
+        return found
+
+    @property
+    def _compacted(self) -> bool:
         cold = self.directory / layout.COLD
-        if (cold / layout.MANIFEST_FILE).exists():
-            return ColdTables(cold)
-        return HotTables(self.directory / layout.HOT)
+        return (cold / layout.MANIFEST_FILE).exists() or (cold.exists() and not (self.directory / layout.HOT).exists())
+
+    def _batches(self, table: Table) -> pa.Table:
+        try:
+            return pa.Table.from_batches(list(self._store.batches(table)), table.schema)
+        except Damaged:
+            if isinstance(self._store, ColdTables) or not self._compacted:
+                raise
+        # Compacted since it was opened: the same rows in the same order, of which those committed then are shown.
+        whole = pa.Table.from_batches(list(ColdTables(self.directory / layout.COLD).batches(table)), table.schema)
+        return whole.slice(0, self._store.rows(table))
 
     @property
     def live(self) -> bool:
         """Whether the part was not closed: it is being recorded, or its process was killed."""
-        return isinstance(self._store, HotTables)
+        return isinstance(self._store, HotTables) and not self._store.final
 
     @property
     def torn(self) -> str | None:
@@ -70,21 +100,19 @@ class Part:
         return self._store.last_round
 
     def rows(self, name: str) -> int:
-        """How many rows a recorded table has. Raises KeyError for an unknown table."""
-        return self._store.rows(RECORDED[name])
+        """How many rows a table has. Raises KeyError for an unknown table."""
+        return self._store.rows(TABLES[name])
 
     def table(self, name: str) -> pa.Table:
-        """Return a recorded table whole, validated. Raises `TraceError`, and KeyError for an unknown table."""
+        """Return a table whole, validated. Raises `TraceError`, and KeyError for an unknown table."""
         if name not in self._loaded:
-            table = RECORDED[name]
-            batches = list(self._store.batches(table))
-            loaded = pa.Table.from_batches(batches, table.schema).unify_dictionaries().combine_chunks()
-            self._loaded[name] = loaded
+            table = TABLES[name]
+            self._loaded[name] = self._batches(table).unify_dictionaries().combine_chunks()
         return self._loaded[name]
 
     def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
-        """Return every recorded table; those with more than `DATASET_ROWS` cold rows as datasets."""
-        return {name: self._relation(table) for name, table in RECORDED.items()}
+        """Return every table; those with more than `DATASET_ROWS` cold rows as datasets."""
+        return {name: self._relation(table) for name, table in TABLES.items()}
 
     def _relation(self, table: Table) -> pa.Table | ds.Dataset:
         store = self._store
@@ -103,9 +131,10 @@ class Bundle:
         self.description = layout.read_bundle_file(path)
         self.schema: str = self.description["schema"]
         self.meta: dict[str, Any] = layout.field(path / layout.BUNDLE_FILE, self.description, "meta", dict)
-        self.parts = [
-            Part(layout.part_directory(path, node, rank)) for node, rank in layout.part_names(path, self.description)
-        ]
+        names = layout.part_names(path, self.description)
+        closed = (path / layout.END_FILE).exists()
+        layout.directory(path / layout.PARTS)
+        self.parts = [Part(layout.part_directory(path, node, rank), closed=closed) for node, rank in names]
 
     @cached_property
     def end(self) -> dict[str, Any] | None:

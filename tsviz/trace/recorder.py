@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from .entries import Arrival, Entry, ForwardEntry
+from .entries import Arrival, Decided, Entry, ForwardEntry
 
 
 class Recorder:
@@ -17,9 +17,9 @@ class Recorder:
     __slots__ = ("_arrivals", "_entries", "append", "now_ns")
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[Entry | Decided] = deque()
         self._arrivals: Mapping[str, Arrival] | None = None
-        self.append: Callable[[Entry], None] = self._entries.append
+        self.append: Callable[[Entry | Decided], None] = self._entries.append
         self.now_ns = now_ns
 
     def arrivals(self, arrivals: Mapping[str, tuple[int | None, str | None, int | None]]) -> None:
@@ -39,7 +39,7 @@ class Recorder:
         """How many entries the writer has not taken yet."""
         return len(self._entries)
 
-    def take(self, limit: int) -> list[Entry]:
+    def take(self, limit: int) -> list[Entry | Decided]:
         """Return at most `limit` entries in order (writer thread)."""
         entries = self._entries
         return [entries.popleft() for _ in range(min(limit, len(entries)))]

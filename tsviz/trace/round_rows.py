@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .builder import TableBuilder
-from .plan_fields import TransferFields
+from .plan_fields import ON_DEVICE, TransferFields
 from .rounds import BatchRecord, RoundRecord
 
 
@@ -72,8 +72,8 @@ def _operations(table: TableBuilder, round_: int, batch: BatchRecord, *, content
     columns["prefill_tokens"].extend(fields.prefill_tokens)
     inputs = columns["decode_input_token"]
     inputs.repeat(None, prefills)
-    if content and any(value >= 0 for value in fields.decode_inputs):
-        inputs.extend_optional(value if value >= 0 else None for value in fields.decode_inputs)
+    if content and any(value != ON_DEVICE for value in fields.decode_inputs):
+        inputs.extend_optional([None if value == ON_DEVICE else value for value in fields.decode_inputs])
     else:
         inputs.repeat(None, decodes)
 

@@ -6,6 +6,7 @@ so that a recorded plan and a re-executed one can be compared digest by digest a
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ class BatchRecord:
     prefill_kind: str
     decode_kind: str
     fields: BatchFields
-    submissions: list[int]
+    submissions: array[int]
     changes: list[Changes]
 
 
@@ -52,19 +53,30 @@ class RoundRecord:
     content: int | None
 
 
+@dataclass(slots=True)
+class _Seats:
+    """Who sits where in the last batch: a batch of the same decode rows again claims nothing anew."""
+
+    ids: list[str]
+    slots: array[int]
+    submissions: array[int]
+
+
 class PlanBook:
     """Turns the plans of one scheduler into `RoundRecord`s. Calls must be fed in the order in which they were made."""
 
-    def __init__(self, slots: int, *, content: bool) -> None:
-        """`slots`: size of the request pool; `content`: whether ids, tokens and hashes are read and digested."""
-        self._differences = TableDifferences(slots)
+    def __init__(self, *, content: bool) -> None:
+        """`content`: whether ids, tokens and hashes are read and digested."""
+        self._differences = TableDifferences()
         self._content = content
         self._submission: dict[str, int] = {}
+        self._seats: _Seats | None = None
         self._computed: npt.NDArray[np.int64] = np.full(1024, -1, np.int64)
 
     def submit(self, request: str, submission: int) -> None:
         """Note that `request` now names submission number `submission`."""
         self._submission[request] = submission
+        self._seats = None
         if submission >= len(self._computed):
             self._computed = np.concatenate([self._computed, np.full(len(self._computed) + submission, -1, np.int64)])
 
@@ -72,8 +84,16 @@ class PlanBook:
         """Return the submission that an id names now; -1 for an id that was never submitted."""
         return self._submission.get(request, -1)
 
+    def submissions(self, requests: Sequence[str]) -> list[int]:
+        """Return what `submission` does, for several ids."""
+        known = self._submission
+        try:
+            return [known[request] for request in requests]
+        except KeyError:
+            return [known.get(request, -1) for request in requests]
+
     def retract(self, request: str) -> None:
-        """Note a runtime Retract: the next prefill row of the request starts its tables anew."""
+        """Note an applied runtime Retract: the next prefill row of the request starts its tables anew."""
         submission = self.submission(request)
         if submission >= 0:
             self._computed[submission] = -1
@@ -82,7 +102,8 @@ class PlanBook:
         """Read `plan`; `waiting_before` is `waiting_size()` right before it was asked for."""
         fields = read_plan(plan, content=self._content)
         batches: list[BatchRecord] = []
-        admitted = 0
+        risen = counters.waiting - waiting_before
+        prefills = admitted = 0
         for batch, prefill_kind, decode_kind in (
             (fields.batch, "prefill", "decode"),
             (fields.remote_prefill, "remote_prefill", "remote_prefill"),
@@ -92,27 +113,33 @@ class PlanBook:
                 continue
             record, anew = self._batch(batch, prefill_kind, decode_kind)
             batches.append(record)
+            prefills += batch.prefills
             admitted += anew
-        retracted = counters.waiting - waiting_before + admitted
+        # A plan with several prefill rows retracts nobody (scheduler-rules.md, section 8.1): all of its admissions show
+        # in the counter. Only the one row of a grant can hide behind a retraction, and is told by its own progress.
+        retracted = risen if risen <= 0 and prefills > 1 else risen + admitted
         structural = digest.structural(fields, [(b.fields, b.submissions, b.changes) for b in batches], counters)
         content = digest.content(fields, [b.fields for b in batches]) if self._content else None
         return RoundRecord(fields, batches, counters, max(0, retracted), structural, content)
 
     def _batch(self, batch: BatchFields, prefill_kind: str, decode_kind: str) -> tuple[BatchRecord, int]:
         if not batch.ids:
-            return BatchRecord(prefill_kind, decode_kind, batch, [], []), 0
-        known = self._submission
-        submissions = [known.get(name, -1) for name in batch.ids]
-        owners = np.array(submissions, np.int64)
-        slots = np.array(batch.slots, np.int32)
-        anew = np.zeros(len(owners), np.bool_)
-        if batch.begins:
-            anew[: batch.prefills] = self._starts_anew(batch, owners[: batch.prefills])
-        fresh = self._differences.claim(slots, owners, anew)
+            return BatchRecord(prefill_kind, decode_kind, batch, array("i"), []), 0
+        seats, first = self._seats, False
+        if seats is None or batch.begins or seats.slots != batch.slots or seats.ids != batch.ids:
+            seats, first = _Seats(batch.ids, batch.slots, array("i", self.submissions(batch.ids))), True
+        owners, slots = np.frombuffer(seats.submissions, np.int32), np.frombuffer(seats.slots, np.int32)
+        fresh = np.zeros(len(owners), np.bool_)
+        if first:
+            if batch.begins:
+                fresh[: batch.prefills] = self._starts_anew(batch, owners[: batch.prefills])
+            fresh = self._differences.claim(slots, owners, fresh)
+            self._seats = seats
         changes = self._differences.update(batch.tables, slots, fresh)
-        return BatchRecord(prefill_kind, decode_kind, batch, submissions, changes), int(anew.sum())
+        admitted = int(np.count_nonzero(fresh[: batch.prefills]))
+        return BatchRecord(prefill_kind, decode_kind, batch, seats.submissions, changes), admitted
 
-    def _starts_anew(self, batch: BatchFields, owners: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def _starts_anew(self, batch: BatchFields, owners: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Tell first chunks from later ones: a later chunk goes on where the chunk before it ended."""
         begins = np.array(batch.begins, np.int64)
         ends = begins + np.array(batch.input_tokens[: batch.prefills], np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zlib
 from pathlib import Path
@@ -63,6 +64,7 @@ class HotSegments:
         self._rows: dict[str, int] = {}
         self._commits = (directory / COMMITS_FILE).open("wb")
         self._sequence = 0
+        self._last = (0, -1)
 
     def append(self, table: Table, batch: pa.RecordBatch) -> None:
         """Write one batch; readers do not see it before `commit`."""
@@ -75,20 +77,34 @@ class HotSegments:
 
     def commit(self, last_round: int, last_seq: int) -> None:
         """Make everything appended so far visible: tables first, their record last."""
+        self._last = (last_round, last_seq)
+        self._commit(final=False)
+
+    def finish(self) -> None:
+        """Add the record that says that the recording was closed and nothing follows."""
+        self._commit(final=True)
+
+    def _commit(self, *, final: bool) -> None:
+        last_round, last_seq = self._last
         tables = {}
         for name, (file, _) in self._streams.items():
             file.flush()
             tables[name] = [file.length, file.crc, self._rows[name]]
-        record = {"commit": self._sequence, "last_round": last_round, "last_seq": last_seq, "tables": tables}
+        record = {
+            "commit": self._sequence, "last_round": last_round, "last_seq": last_seq, "tables": tables, "final": final,
+        }  # fmt: skip
         self._commits.write(commit_line(record))
         self._commits.flush()
         self._sequence += 1
 
     def close(self) -> None:
-        """Close the files; the streams get no end marker, since the last commit says where they end."""
-        for file, _ in self._streams.values():
-            file.close()
-        self._commits.close()
+        """Close the files; the streams get no end marker, since the last commit says where they end.
+
+        What a full disk did not take stays behind the last commit, where no reader looks.
+        """
+        for close in (*(file.close for file, _ in self._streams.values()), self._commits.close):
+            with contextlib.suppress(OSError):
+                close()
 
 
 def commit_line(record: dict[str, Any]) -> bytes:

@@ -33,7 +33,7 @@ CALLS = Table(
         ),
         i64("time_ns", "when the call was made"),
         i64("duration_ns", "how long the scheduler took, measured on the monotonic clock"),
-        i32("items", "specs, events or keys that were passed; KV events that were drained"),
+        i32("items", "specs, events or keys that were passed (the longest of the lists); KV events that were drained"),
         word("outcome", "ok, or the type of the exception that the call raised"),
         string("error", "message of that exception", nullable=True),
         flag("result", "what clear_cache and clear_l1_cache returned", nullable=True),
@@ -98,8 +98,16 @@ EVENTS = Table(
         word("request", "request id; null for acknowledgements", nullable=True),
         _SUBMISSION,
         i64("op_id", "operation that is acknowledged", nullable=True),
-        i32("value", "reserve tokens, success of a load-back (0/1), or the bootstrap token", nullable=True),
-        i32("token_count", "tokens that landed"),
+        i32(
+            "value",
+            "reserve tokens, success of a load-back (0/1), or the bootstrap token; of that only 0 or -1 (refused)"
+            " unless tokens are recorded in full",
+            nullable=True,
+        ),
+        flag(
+            "applied", "false for the event at which the call raised (as far as its exception tells) and those behind"
+        ),
+        i32("token_count", "tokens of a result; 1 for a bootstrap token that the request took"),
         ints("tokens", "those tokens; null unless tokens are recorded in full", nullable=True),
         i32("candidate_count", "speculative candidates that came along"),
         ints("candidates", "those candidates; null unless tokens are recorded in full", nullable=True),
@@ -116,9 +124,19 @@ STORAGE_KEYS = Table(
         _ROUND,
         i32("item", "position in the call, from 0"),
         i64("group_index", "position of the group in the config"),
+        i32("key", "number of the content hash, in order of first sight: equal numbers are equal hashes"),
         string("content_hash", "hash of the prefix up to this page; null with identity tokens", nullable=True),
-        ints("chain", "the same prefix as numbers of pages; only with identity tokens", nullable=True),
         i32("page_offset", "which block of the prefix page"),
+    ),
+)
+
+KEY_PREFIXES = Table(
+    "key_prefixes",
+    "which prefix the hash of a storage key stands for, once a request has that prefix; only with identity tokens",
+    (
+        _ROUND,
+        i32("key", "number of the content hash"),
+        ints("pages", "the prefix as numbers of pages"),
     ),
 )
 
@@ -262,7 +280,7 @@ GAPS = Table(
 
 RECORDED = by_name(
     (
-        CALLS, SUBMISSIONS, PREFIX_PAGES, GROWN_PAGES, EVENTS, STORAGE_KEYS, KV_EVENTS, ROUNDS, OPERATIONS,
-        TABLE_CHANGES, ZEROED, TRANSFERS, FORWARDS, GAPS,
+        CALLS, SUBMISSIONS, PREFIX_PAGES, GROWN_PAGES, EVENTS, STORAGE_KEYS, KEY_PREFIXES, KV_EVENTS, ROUNDS,
+        OPERATIONS, TABLE_CHANGES, ZEROED, TRANSFERS, FORWARDS, GAPS,
     )
 )  # fmt: skip

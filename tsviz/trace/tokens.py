@@ -29,14 +29,15 @@ class PagedPrompt:
 class PageBook:
     """The dictionary of distinct prefix pages of one part. Page numbers count from 0 in order of first sight."""
 
-    __slots__ = ("_contents", "_grown", "_numbers", "page_tokens")
+    __slots__ = ("_contents", "_full_pages", "_numbers", "_tails", "page_tokens")
 
     def __init__(self, page_tokens: int) -> None:
         """`page_tokens`: prefix granularity."""
         self.page_tokens = page_tokens
         self._numbers: dict[bytes, int] = {}
         self._contents: list[bytes] = []
-        self._grown: dict[int, tuple[int, array[int]]] = {}
+        self._tails: dict[int, array[int]] = {}
+        self._full_pages: dict[int, int] = {}
 
     def prompt(self, tokens: Sequence[int] | array[int]) -> PagedPrompt:
         """Cut a prompt into pages, adding those not seen before to the dictionary."""
@@ -67,34 +68,42 @@ class PageBook:
 
     def follow(self, submission: int, prompt_tokens: int, tail: array[int]) -> None:
         """Watch a request grow: remember the tokens behind its last full page."""
-        self._grown[submission] = (prompt_tokens // self.page_tokens, array("i", tail))
+        self._tails[submission] = array("i", tail)
+        self._full_pages[submission] = prompt_tokens // self.page_tokens
 
     def grow(self, submission: int, tokens: Sequence[int]) -> list[tuple[int, int]]:
         """Append landed tokens; return (index of the page in the request, page number) for pages that filled up."""
-        entry = self._grown.get(submission)
-        if entry is None:
+        tail = self._tails.get(submission)
+        if tail is None:
             return []
-        index, tail = entry
         tail.extend(tokens)
         size = self.page_tokens
         filled: list[tuple[int, int]] = []
         while len(tail) >= size:
             number, _ = self._number(tail[:size].tobytes())
-            filled.append((index, number))
+            filled.append((self._full_pages[submission], number))
             del tail[:size]
-            index += 1
-        self._grown[submission] = (index, tail)
+            self._full_pages[submission] += 1
+        return filled
+
+    def grow_all(
+        self, submissions: Sequence[int], tokens: Sequence[Sequence[int]]
+    ) -> list[tuple[int, list[tuple[int, int]]]]:
+        """Do what `grow` does for several followed requests; return those with pages that filled up, with these."""
+        tails, size = self._tails, self.page_tokens
+        filled = []
+        for submission, landed in zip(submissions, tokens, strict=True):
+            tail = tails[submission]
+            tail.extend(landed)
+            if len(tail) >= size:
+                filled.append((submission, self.grow(submission, ())))
         return filled
 
     def content(self, number: int) -> bytes:
         """Return the tokens of a page as LE32 bytes. Raises IndexError for a number that was never given."""
         return self._contents[number]
 
-    def held_tokens(self, submission: int) -> int | None:
-        """How many tokens a followed request has; None if it is not followed."""
-        entry = self._grown.get(submission)
-        return None if entry is None else entry[0] * self.page_tokens + len(entry[1])
-
     def forget(self, submission: int) -> None:
         """Stop following a request that ended."""
-        self._grown.pop(submission, None)
+        self._tails.pop(submission, None)
+        self._full_pages.pop(submission, None)

@@ -1,7 +1,7 @@
 """Writing a bundle: one thread turns the entries of all its schedulers into columns and commits them.
 
-The recorded program never waits for it. Entries are taken every tenth of a second, flushed and committed at least once
-a second, so a killed process loses at most a second. At close the hot tables are compacted.
+The recorded program never waits for it. Entries are taken every hundredth of a second, flushed and committed at least
+once a second, so a killed process loses at most a second. At close the hot tables are compacted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import compact, layout
+from .catalogue import LEVELS
 from .entries import EventReader
 from .errors import CannotRecord
 from .part_writer import PartWriter
@@ -20,9 +21,15 @@ from .recorder import Recorder
 from .segments import HotSegments
 from .tokens import FULL, MODES
 
-TAKE_SECONDS = 0.1
+TAKE_SECONDS = 0.01
 FLUSH_SECONDS = 0.9
 _TAKE_ENTRIES = 512
+_TURN_ENTRIES = 4
+"""So many entries the writer thread works off before it lets the interpreter go, or the loop thread would have to wait
+for the interpreter's switch interval (5 ms) whenever it comes back from the scheduler."""
+_TURN_SECONDS = 1e-6
+_BEHIND_ENTRIES = 1024
+"""With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
 
 
@@ -49,6 +56,8 @@ class BundleWriter:
         self._parts: list[_Part] = []
         self._names: list[dict[str, Any]] = []
         self.error: BaseException | None = None
+        self._flushed = time.monotonic()
+        self._closed = False
         self._stop = threading.Event()
         self._lock = threading.Lock()
         try:
@@ -73,11 +82,12 @@ class BundleWriter:
         now_ns: Callable[[], int],
         clock: str,
         rule_set: str,
+        level: str = LEVELS[0],
     ) -> Recorder:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's observer.
         """
         directory = layout.part_directory(self.path, node, rank)
         try:
@@ -85,12 +95,12 @@ class BundleWriter:
             part = {
                 "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
                 "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
+                "level": level,
             }  # fmt: skip
             layout.write_json(directory / layout.PART_FILE, part)
             recorder = Recorder(now_ns)
             writer = PartWriter(
                 segments,
-                slots=max(0, config["max_batch_size"]),
                 prefix_tokens=config["prefix_granularity"],
                 token_mode=self._tokens,
                 event_reader=event_reader,
@@ -100,6 +110,8 @@ class BundleWriter:
                 self._parts.append(_Part(recorder, writer, directory, segments))
                 self._names.append({"node": node, "rank": rank})
                 self._write_bundle_file()
+                if self.error is not None:
+                    recorder.append = _drop
         except OSError as error:
             raise CannotRecord(f"{directory}: cannot be written: {error.strerror}") from error
         return recorder
@@ -118,54 +130,67 @@ class BundleWriter:
         )
 
     def _run(self) -> None:
-        flushed = time.monotonic()
         try:
             while not self._stop.wait(TAKE_SECONDS):
-                self._take_all()
-                due = time.monotonic() - flushed >= FLUSH_SECONDS
-                if due or any(p.writer.pending_rows > _FLUSH_ROWS for p in self._parts):
-                    self._flush()
-                    flushed = time.monotonic()
+                self._take_all(turns=True)
         except BaseException as error:
             self._fail(error)
 
-    def _take_all(self) -> None:
+    def _take_all(self, *, turns: bool) -> None:
+        """Take what is there, and flush when it is time to, also where entries come faster than they are taken.
+
+        `turns`: let the loop thread in between.
+        """
         for part in list(self._parts):
             while entries := part.recorder.take(_TAKE_ENTRIES):
-                for entry in entries:
+                for index, entry in enumerate(entries):
                     part.writer.consume(entry)
+                    if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
+                        time.sleep(_TURN_SECONDS)
+                self._flush_if_due()
+        self._flush_if_due()
 
-    def _flush(self) -> None:
-        for part in list(self._parts):
-            part.writer.flush()
+    def _flush_if_due(self) -> None:
+        now = time.monotonic()
+        if now - self._flushed >= FLUSH_SECONDS or any(p.writer.pending_rows > _FLUSH_ROWS for p in self._parts):
+            for part in list(self._parts):
+                part.writer.flush()
+            self._flushed = now
 
     def _fail(self, error: BaseException) -> None:
-        self.error = error
-        for part in self._parts:
-            part.recorder.append = _drop
-            part.recorder.take(1 << 62)
+        with self._lock:
+            self.error = error
+            for part in self._parts:
+                part.recorder.append = _drop
+                part.recorder.take(1 << 62)
 
     def close(self, end: Mapping[str, Any] | None = None, *, compacted: bool = True) -> None:
         """Write what is left, compact the tables and close the bundle with `end` (why it ended, totals).
 
-        Raises what stopped the writer thread; what was committed before stays readable.
+        Raises what stopped the writer thread, or OSError when the compaction finds no room; what was committed before
+        stays readable. A second call does nothing.
         """
+        if self._closed:
+            return
+        self._closed = True
         self._stop.set()
         self._thread.join()
         if self.error is None:
             try:
-                self._take_all()
-                self._flush()
+                self._take_all(turns=False)
+                for part in self._parts:
+                    part.writer.flush()
+                    part.segments.finish()
             except BaseException as error:
                 self._fail(error)
         for part in self._parts:
             part.segments.close()
         if self.error is not None:
             raise self.error
-        for part in self._parts:
-            if compacted:
-                compact.compact_part(part.directory)
         layout.write_json(self.path / layout.END_FILE, dict(end or {}))
+        if compacted:
+            for part in self._parts:
+                compact.compact_part(part.directory)
 
 
 def _drop(_: object) -> None:

@@ -30,6 +30,11 @@ STATES: dict[str, Mark] = {
 }
 """Request states in the order in which they are listed: what works first, what waits next, what ended last."""
 
+COUNTED = STATES | {
+    "pd_transfer": Mark("⇆", "transfer", "remote", "its pages are on their way to or from another node"),
+}
+"""What the scheduler's own counters count: states, and what only they tell apart."""
+
 UNKNOWN_STATE = Mark("?", "unknown", "unknown", "a state that this version of tsviz does not know")
 
 KINDS: dict[str, Mark] = {

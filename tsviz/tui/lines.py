@@ -151,22 +151,23 @@ def clip(whole: Line, width: int) -> Line:
     return whole._replace(spans=(*spans, Span("…" if width else "", "dim")))
 
 
-def wrapped(text: str, width: int, role: str = "text") -> list[Line]:
-    """Return `text`, cleaned, broken between words (inside one that is too long) into lines of `width` cells."""
+def wrapped(text: str, cells: int, role: str = "text", indent: int = 0) -> list[Line]:
+    """Return `text`, cleaned, broken between words (inside one that is too long) into lines of `cells` cells."""
+    margin, width = " " * indent, cells - indent
     lines: list[Line] = []
     current = ""
     for word in clean(text).split(" "):
         while cell_len(word) > width > 0:
             if current:
-                lines.append(line(Span(current, role)))
+                lines.append(line(Span(margin + current, role)))
             piece = word[: width if word.isascii() else max(width // 2, 1)]
-            lines.append(line(Span(piece, role)))
+            lines.append(line(Span(margin + piece, role)))
             current, word = "", word[len(piece) :]
         if current and cell_len(current) + 1 + cell_len(word) > width:
-            lines.append(line(Span(current, role)))
+            lines.append(line(Span(margin + current, role)))
             current = word
         else:
             current = f"{current} {word}" if current else word
     if current:
-        lines.append(line(Span(current, role)))
+        lines.append(line(Span(margin + current, role)))
     return lines

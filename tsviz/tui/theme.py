@@ -6,7 +6,7 @@ also has a glyph and a word (`glyphs.py`).
 
 from __future__ import annotations
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 DARK: dict[str, str] = {
     "text": "#d7dae0", "strong": "#f5f7fa", "dim": "#98a3b4", "rule": "#4a5466", "heading": "#c3cad6",
@@ -118,9 +118,8 @@ TSVIZ_PLAIN = Theme(
     surface=_ANSI,
     panel=_ANSI,
     boost=_ANSI,
-    variables=dict.fromkeys(
-        [f"role-{role}" for role in ROLES] + [*GROUNDS["dark"], "border", "border-blurred", "scrollbar"], _ANSI
-    ),
+    variables=BUILTIN_THEMES["ansi-dark"].variables
+    | dict.fromkeys([*(f"role-{role}" for role in ROLES), *GROUNDS["dark"], "border", "border-blurred"], _ANSI),
 )
 
 THEMES = (TSVIZ_DARK, TSVIZ_LIGHT, TSVIZ_PLAIN)

@@ -21,7 +21,7 @@ WITH changes AS (
   SELECT {PART}, max(submission) AS submission FROM changes GROUP BY {PART}
 ), live AS (
   FROM changes SEMI JOIN latest USING ({SUBMISSION})
-  ANTI JOIN (SELECT {SUBMISSION} FROM events WHERE kind IN {ENDS} AND round <= at_round) ended USING ({SUBMISSION})
+  ANTI JOIN (SELECT {SUBMISSION} FROM events WHERE kind IN {ENDS} AND applied AND round <= at_round) ended USING ({SUBMISSION})
 ), bounded AS (
   SELECT *, max(round) FILTER (fresh) OVER w AS fresh_round, last_value(length_slots) OVER w AS last_length
   FROM live WINDOW w AS (PARTITION BY {SUBMISSION}, "group" ORDER BY round
@@ -69,7 +69,7 @@ WITH placed AS (
   FROM written GROUP BY ALL
 ), ended AS (
   SELECT {SUBMISSION}, min(round) AS round FROM events SEMI JOIN owners USING ({SUBMISSION})
-  WHERE kind IN {ENDS} GROUP BY {SUBMISSION}
+  WHERE kind IN {ENDS} AND applied GROUP BY {SUBMISSION}
 ), told AS (
   SELECT {PART}, round, 0 AS turn, 'taken' AS what, NULL AS request, NULL AS submission, NULL AS slot
   FROM zeroed WHERE "group" = group_name AND page = page_id

@@ -71,23 +71,21 @@ RESTARTS = Relation(
 WITH starts AS (
   SELECT {SUBMISSION}, request, round, start_tokens, recomputed_tokens FROM prefill_steps WHERE restart
 ), touched AS (
-  SELECT {SUBMISSION}, round FROM operations SEMI JOIN starts USING ({SUBMISSION})
-), placed AS (
-  SELECT s.*, t.round AS last_row_round
-  FROM starts s ASOF LEFT JOIN touched t
-    ON s.trace = t.trace AND s.node = t.node AND s.rank = t.rank AND s.submission = t.submission AND s.round > t.round
+  SELECT {SUBMISSION}, round, lag(round) OVER (PARTITION BY {SUBMISSION} ORDER BY round) AS last_row_round
+  FROM operations SEMI JOIN starts USING ({SUBMISSION})
 ), asked AS (
-  SELECT DISTINCT {SUBMISSION}, round FROM events WHERE kind = 'retract' AND submission >= 0
-), short AS (
-  SELECT {PART}, round FROM rounds WHERE retracted_requests > 0
-), told AS (
-  SELECT p.*, a.round AS event_round
-  FROM placed p ASOF LEFT JOIN asked a
-    ON p.trace = a.trace AND p.node = a.node AND p.rank = a.rank AND p.submission = a.submission AND p.round >= a.round
+  SELECT {SUBMISSION}, s.round, max(e.round) AS event_round
+  FROM starts s JOIN (FROM events WHERE kind = 'retract') e USING ({SUBMISSION})
+  WHERE e.round <= s.round GROUP BY {SUBMISSION}, s.round
+), next AS (
+  SELECT {PART}, round AS last_row_round,
+    min(CASE WHEN retracted_requests > 0 THEN round END)
+      OVER (PARTITION BY {PART} ORDER BY round DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS short_round
+  FROM rounds
 ), known AS (
-  SELECT t.*, r.round AS short_round, coalesce(t.event_round > t.last_row_round, false) AS by_event
-  FROM told t ASOF LEFT JOIN short r
-    ON t.trace = r.trace AND t.node = r.node AND t.rank = r.rank AND t.last_row_round < r.round
+  SELECT *, coalesce(event_round > last_row_round, false) AS by_event
+  FROM starts JOIN touched USING ({SUBMISSION}, round)
+  LEFT JOIN asked USING ({SUBMISSION}, round) LEFT JOIN next USING ({PART}, last_row_round)
 )
 SELECT {SUBMISSION}, request, last_row_round,
   CASE WHEN by_event THEN event_round WHEN short_round < round THEN short_round END AS retracted_from_round,
@@ -127,35 +125,41 @@ WITH landed AS (
   SELECT {SUBMISSION}, sum(tokens)::BIGINT AS generated_tokens, min(call_seq) AS first_seq, max(call_seq) AS last_seq,
     arg_min(tokens, call_seq) AS first_tokens
   FROM (
-    SELECT {SUBMISSION}, call_seq, CASE kind WHEN 'remote_prefill_done' THEN 1 ELSE token_count END AS tokens
-    FROM events WHERE kind IN ('extend_result', 'remote_prefill_done')
+    SELECT {SUBMISSION}, call_seq, token_count AS tokens FROM events WHERE applied
   ) WHERE tokens > 0 GROUP BY {SUBMISSION}
 ), ended AS (
   SELECT {SUBMISSION}, min(round) AS end_round, arg_min(kind, call_seq) AS ended_by, min(call_seq) AS end_seq
-  FROM events WHERE kind IN {ENDS} GROUP BY {SUBMISSION}
+  FROM events WHERE kind IN {ENDS} AND applied GROUP BY {SUBMISSION}
 ), ran AS (
   SELECT {SUBMISSION}, min(round) AS first_round, arg_min(start_tokens, round) AS hit_tokens,
     count_if(restart) AS retractions, sum(recomputed_tokens)::BIGINT AS recomputed_tokens
   FROM prefill_steps GROUP BY {SUBMISSION}
+), told AS (
+  SELECT {SUBMISSION}, request, accepted, round AS submit_round, arrival_ns, call_seq, prompt_tokens, max_new_tokens,
+    generated_tokens, first_tokens, first_seq, last_seq, end_round, ended_by, end_seq
+  FROM submissions LEFT JOIN landed USING ({SUBMISSION}) LEFT JOIN ended USING ({SUBMISSION})
+), marks AS (
+  -- One join with the calls for all four times: the calls of a long trace are many.
+  SELECT {SUBMISSION}, unnest([call_seq, first_seq, last_seq, end_seq]) AS seq,
+    unnest(['submitted', 'first', 'last', 'end']) AS mark
+  FROM told
 ), times AS (
-  SELECT {PART}, seq, time_ns FROM calls
+  SELECT {SUBMISSION}, max(time_ns) FILTER (mark = 'submitted') AS submitted_ns,
+    max(time_ns) FILTER (mark = 'first') AS first_token_ns, max(time_ns) FILTER (mark = 'last') AS last_token_ns,
+    max(time_ns) FILTER (mark = 'end') AS end_ns
+  FROM marks JOIN calls USING ({PART}, seq) GROUP BY {SUBMISSION}
+), plans AS (
+  SELECT {PART}, round AS first_round, start_ns AS first_scheduled_ns FROM rounds
 )
-SELECT s.trace, s.node, s.rank, s.submission, s.request, s.accepted, s.round AS submit_round, ran.first_round,
-  ended.end_round, ended.ended_by, coalesce(s.arrival_ns, c.time_ns) AS arrival_ns, c.time_ns AS submitted_ns,
-  r.start_ns AS first_scheduled_ns, f.time_ns AS first_token_ns, e.time_ns AS end_ns,
-  r.start_ns - coalesce(s.arrival_ns, c.time_ns) AS queue_ns, f.time_ns - coalesce(s.arrival_ns, c.time_ns) AS ttft_ns,
-  (l.time_ns - f.time_ns) / nullif(landed.generated_tokens - landed.first_tokens, 0) AS tpot_ns,
-  s.prompt_tokens, s.max_new_tokens, coalesce(landed.generated_tokens, 0) AS generated_tokens, ran.hit_tokens,
-  coalesce(ran.retractions, 0)::BIGINT AS retractions, coalesce(ran.recomputed_tokens, 0) AS recomputed_tokens
-FROM submissions s
-LEFT JOIN landed USING ({SUBMISSION})
-LEFT JOIN ended USING ({SUBMISSION})
-LEFT JOIN ran USING ({SUBMISSION})
-LEFT JOIN times c ON s.trace = c.trace AND s.node = c.node AND s.rank = c.rank AND s.call_seq = c.seq
-LEFT JOIN rounds r ON s.trace = r.trace AND s.node = r.node AND s.rank = r.rank AND ran.first_round = r.round
-LEFT JOIN times f ON s.trace = f.trace AND s.node = f.node AND s.rank = f.rank AND landed.first_seq = f.seq
-LEFT JOIN times l ON s.trace = l.trace AND s.node = l.node AND s.rank = l.rank AND landed.last_seq = l.seq
-LEFT JOIN times e ON s.trace = e.trace AND s.node = e.node AND s.rank = e.rank AND ended.end_seq = e.seq""",
+SELECT {SUBMISSION}, request, accepted, submit_round, first_round, end_round, ended_by,
+  coalesce(told.arrival_ns, submitted_ns) AS arrival_ns, submitted_ns, first_scheduled_ns, first_token_ns, end_ns,
+  first_scheduled_ns - coalesce(told.arrival_ns, submitted_ns) AS queue_ns,
+  first_token_ns - coalesce(told.arrival_ns, submitted_ns) AS ttft_ns,
+  (last_token_ns - first_token_ns) / nullif(generated_tokens - first_tokens, 0) AS tpot_ns,
+  prompt_tokens, max_new_tokens, coalesce(generated_tokens, 0) AS generated_tokens, hit_tokens,
+  coalesce(retractions, 0)::BIGINT AS retractions, coalesce(ran.recomputed_tokens, 0) AS recomputed_tokens
+FROM told LEFT JOIN times USING ({SUBMISSION}) LEFT JOIN ran USING ({SUBMISSION})
+LEFT JOIN plans USING ({PART}, first_round)""",
     "SELECT request, ttft_ns / 1e6 AS ttft_ms, retractions FROM requests ORDER BY ttft_ns DESC NULLS LAST LIMIT 10",
 )
 

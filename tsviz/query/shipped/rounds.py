@@ -43,15 +43,19 @@ RETRACTION_ROUNDS = Relation(
         ("scheduled_tokens", "forward rows of its batch"),
         ("possible_victims", "requests without a row at this round that start over later, in order of submission"),
     ),
-    """
-SELECT r.trace, r.node, r.rank, r.round, r.start_ns, r.retracted_requests, r.waiting_requests, r.decoding_requests,
-  r.empty_pages, r.scheduled_tokens,
-  coalesce(list(v.request ORDER BY v.submission) FILTER (v.request IS NOT NULL), []) AS possible_victims
-FROM (FROM rounds WHERE retracted_requests > 0) r
-LEFT JOIN (FROM restarts WHERE cause = 'capacity') v
-  ON r.trace = v.trace AND r.node = v.node AND r.rank = v.rank
-  AND v.last_row_round < r.round AND r.round < v.restart_round
-GROUP BY ALL ORDER BY ALL""",
+    f"""
+WITH gone AS (
+  -- A victim has no row in the round that retracts it and is not readmitted in that round.
+  SELECT {PART}, unnest(range(last_row_round + 1, restart_round))::INTEGER AS round, submission, request
+  FROM restarts WHERE cause = 'capacity'
+), victims AS (
+  SELECT {PART}, round, list(request ORDER BY submission) AS possible_victims
+  FROM gone SEMI JOIN (FROM rounds WHERE retracted_requests > 0) USING ({PART}, round) GROUP BY {PART}, round
+)
+SELECT {PART}, round, start_ns, retracted_requests, waiting_requests, decoding_requests, empty_pages, scheduled_tokens,
+  coalesce(possible_victims, []) AS possible_victims
+FROM rounds LEFT JOIN victims USING ({PART}, round)
+WHERE retracted_requests > 0 ORDER BY {PART}, round""",
     "SELECT round, retracted_requests, possible_victims FROM retraction_rounds",
 )
 

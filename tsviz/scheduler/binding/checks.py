@@ -1,7 +1,7 @@
 """Type checks of the public API: what it accepts, it converts; everything else is a TypeError.
 
-Integers: Python int, bool or numpy integer in range. Booleans, strings and enums are strict; an enum attribute also
-accepts the integer value. Lists: any sequence, never an iterator, str, bytes or mapping.
+Integers: Python int, bool or numpy integer in range. Booleans, strings and enums are strict; an enum
+attribute also accepts the integer value. Lists: any sequence, never an iterator, str, bytes or mapping.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`SchedulerConfig`, `CacheGroupConfig` and `RequestSpec` of the public API (`scheduler-rules.md` 1.2 to 1.4)."""
+"""`SchedulerConfig`, `CacheGroupConfig`, `RequestSpec` of the public API (`scheduler-rules.md` 1.2-1.4)."""
 
 from __future__ import annotations
 

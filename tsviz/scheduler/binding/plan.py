@@ -1,4 +1,4 @@
-"""`ExecutionPlan` and what it holds, as the public API shows it (`scheduler-rules.md` 1.6). Every read is fresh."""
+"""`ExecutionPlan` and what it holds (`scheduler-rules.md` 1.6). Every read is fresh."""
 
 from __future__ import annotations
 

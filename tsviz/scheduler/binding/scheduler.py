@@ -27,6 +27,7 @@ from tsviz.scheduler.cache.hashing import Digest, extend_chain
 from tsviz.scheduler.cache.storage import StorageKey
 from tsviz.scheduler.decisions import Observer
 from tsviz.scheduler.rules import RULES_0_1_24, RuleSet
+from tsviz.scheduler.snapshot import Snapshot
 from tsviz.scheduler.states import (
     BOOTSTRAPPING,
     DECODING,
@@ -145,13 +146,34 @@ class Scheduler(Bound):
         *,
         rules: RuleSet = RULES_0_1_24,
         observer: Observer | None = None,
+        snapshot_at_stops: bool = False,
     ) -> None:
         """Validate and copy the config. Raises ValueError."""
         if not isinstance(config, SchedulerConfig):
             reject("SchedulerConfig", config)
-        self.core = core.Scheduler(config._to_core(), rules=rules, observer=observer)
+        self.core = core.Scheduler(
+            config._to_core(), rules=rules, observer=observer, snapshot_at_stops=snapshot_at_stops
+        )
+        self._bind()
+
+    def _bind(self) -> None:
+        """Look the two methods of every round up once."""
         self._advance: Callable[..., None] = self.core.advance
         self._next = self.core.next_plan
+
+    def snapshot(self) -> Snapshot:
+        """The whole state as data; ours, not the reference's."""
+        return self.core.snapshot()
+
+    @classmethod
+    def restore(
+        cls, snapshot: Snapshot, *, observer: Observer | None = None, snapshot_at_stops: bool = False
+    ) -> Scheduler:
+        """A scheduler that continues from a snapshot; ours, not the reference's."""
+        out: Scheduler = object.__new__(cls)
+        out.core = core.Scheduler.restore(snapshot, observer=observer, snapshot_at_stops=snapshot_at_stops)
+        out._bind()
+        return out
 
     def submit_requests(self, request_specs: Sequence[RequestSpec]) -> None:
         """Accept a batch of requests, all or none. Raises ValueError."""
@@ -278,9 +300,7 @@ class Scheduler(Bound):
         self, group_ids: Sequence[int], content_hashes: Sequence[str], page_offsets: Sequence[int]
     ) -> None:
         """Keys known to exist in storage. Raises ValueError on unequal lengths."""
-        self.core.register_storage_keys(
-            _storage_keys("register_storage_keys", group_ids, content_hashes, page_offsets)
-        )
+        self.core.register_storage_keys(_storage_keys("register_storage_keys", group_ids, content_hashes, page_offsets))
 
     def unregister_storage_keys(
         self, group_ids: Sequence[int], content_hashes: Sequence[str], page_offsets: Sequence[int]

@@ -78,7 +78,7 @@ def plan_eviction(
     protected: Iterable[tuple[int, int]],
     reclaim: Iterable[tuple[int, int]],
 ) -> list[Key] | Shortage:
-    """The pages to evict, in order, so that `needs` (pages per group) fit; a `Shortage` when nothing suffices.
+    """The pages to evict, in order, so that `needs` (pages per group) fit, or a `Shortage`.
 
     `protected` are the (group, page) hits of the request, `reclaim` the pages its own progress will give up.
     The keys returned are out of the tier's order: evict them, or `push_back`.
@@ -91,14 +91,13 @@ def plan_eviction(
     if not fits(needs, tier.packing, reachable.local_pages, reachable.blocks):
         return Shortage(tuple(needs), Supply(tier.empty, tuple(tier.local)), reachable)
     own = sorted((tier.eviction_key(*block) for block in extra), reverse=True)
-    heap = tier.heaps[0]
     shadow = _Shadow(tier, needs)
     victims: list[Key] = []
     passed: list[Key] = []
     cached: Key | None = None
     while not shadow.fits():
         while cached is None:
-            cached = tier.pop_evictable(heap)
+            cached = tier.pop_evictable(0)
             if cached is None:
                 break
             if cached[-2:] in guarded:
@@ -114,9 +113,9 @@ def plan_eviction(
     if cached is not None:
         passed.append(cached)
     if any(k > 1 for k in tier.packing):
-        victims = _thin(shadow, victims, passed, {block for block in extra})
+        victims = _thin(shadow, victims, passed, set(extra))
     for key in passed:
-        tier.push_back(heap, key)
+        tier.push_back(key)
     return victims
 
 

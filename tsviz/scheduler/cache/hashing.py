@@ -15,14 +15,18 @@ _CHAINED = (32).to_bytes(4, "little")
 def extend_chain(chain: list[Digest], tokens: array[int], page_tokens: int, pages: int) -> None:
     """Append to `chain` the digests of the pages up to `pages`; each page is hashed once."""
     count = page_tokens.to_bytes(4, "little")
-    index = len(chain)
-    prior = chain[-1] if chain else b""
-    while index < pages:
-        frame = _CHAINED + prior if prior else _ROOT
-        begin = index * page_tokens
-        prior = sha256(frame + count + tokens[begin : begin + page_tokens].tobytes()).digest()
+    known, step = len(chain), 4 * page_tokens
+    if known >= pages:
+        return
+    data = tokens[known * page_tokens : pages * page_tokens].tobytes()
+    begin = 0
+    if not known:
+        chain.append(sha256(_ROOT + count + data[:step]).digest())
+        begin = step
+    prior = chain[-1]
+    for start in range(begin, len(data), step):
+        prior = sha256(_CHAINED + prior + count + data[start : start + step]).digest()
         chain.append(prior)
-        index += 1
 
 
 _OFFSET = 14695981039346656037

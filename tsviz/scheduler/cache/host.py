@@ -31,7 +31,7 @@ def _serve(tier: HostTier, group: int, positions: list[int], pages: list[int]) -
 
 def _evict_own(tier: HostTier, group: int, count: int) -> None:
     for _ in range(count):
-        key = tier.pop_evictable(tier.heaps[group])
+        key = tier.pop_evictable(group)
         if key is None:
             return
         tier.evict(group, key[-1])

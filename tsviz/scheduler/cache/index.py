@@ -1,12 +1,12 @@
 """One tier: a pool, its index of cached pages, and the order in which they would be evicted.
 
-Implements `cache-rules.md` 4.2 (entries) and the orders of 5 (device) and 8.4 (host). Heaps hold one key for each
-page that became unpinned; a key that no longer describes its page is dropped when it surfaces.
+Implements `cache-rules.md` 4.2 (entries) and the orders of 5 (device) and 8.4 (host). Heaps hold one key for
+each page that became unpinned; a key that no longer describes its page is dropped when it surfaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
@@ -38,6 +38,9 @@ class Entry(NamedTuple):
     """Registration number in its tier."""
 
 
+_new_entry = tuple.__new__
+
+
 class Tier(Pool):
     """A pool whose pages can be cached under (digest, offset) keys."""
 
@@ -49,6 +52,7 @@ class Tier(Pool):
         "groups",
         "heaps",
         "log",
+        "loose",
         "on_change",
         "pushed",
         "registered",
@@ -62,7 +66,10 @@ class Tier(Pool):
         self.where: list[list[dict[Digest, int]]] = [[{} for _ in range(g.per_page)] for g in groups]
         self.entries: list[list[Entry | None]] = [[None] for _ in groups]
         self.pushed: list[list[Key | None]] = [[None] for _ in groups]
-        self.heaps: list[list[Key]] = [[] for _ in groups]
+        self.heaps: list[list[Key]] = self._make_heaps(len(groups))
+        """By group; a tier with one order over all groups has the same list everywhere."""
+        self.loose: list[list[int]] = [[] for _ in groups]
+        """Unpinned pages that are not in the order yet."""
         self.evictable = 0
         self.registered = 0
         self.on_change: Callable[[Digest, int], None] | None = None
@@ -82,8 +89,9 @@ class Tier(Pool):
         refs = self.refs[group]
         count = refs[page]
         refs[page] = count + 1
+        if self.tabled[(page - 1) // self.packing[group] + 1]:
+            self.sharing += 1
         if count == 1 and self.entries[group][page] is not None:
-            self.version += 1
             self.evictable -= 1
             self.busy_up(group, (page - 1) // self.packing[group] + 1)
 
@@ -99,20 +107,58 @@ class Tier(Pool):
             self.vacate(group, page)
         elif count == 1:
             if self.entries[group][page] is not None:
-                self.version += 1
                 self.busy_down(group, (page - 1) // self.packing[group] + 1)
                 self.evictable += 1
-                self._push(group, page)
-        elif count < 0:
+                self.requeue(group, page)
+            else:
+                self.sharing += 1
+        elif count > 1:
+            self.sharing += 1
+        else:
             raise InvariantError(f"release of an unoccupied child: group {group} page {page}")
+
+    def release_singles(self, group: int, pages: Iterable[int]) -> None:
+        """A table of a group of packing 1 gives up its pages, holes (0) skipped.
+
+        The same as `unhold` and `release` page by page, where the page is its own LCM block; written out
+        because whole tables go this way.
+        """
+        refs, entries, tabled = self.refs[group], self.entries[group], self.tabled
+        busy, loose = self.busy, self.loose[group]
+        for page in pages:
+            if not page:
+                continue
+            tabled[page] -= 1
+            if not tabled[page]:
+                self.active -= 1
+            count = refs[page] - 1
+            refs[page] = count
+            if count > 1:
+                self.sharing += 1
+                continue
+            cached = entries[page] is not None
+            if count == 1:
+                if cached:
+                    busy[page] = 0
+                    self.clean += 1
+                    self.evictable += 1
+                    loose.append(page)
+                else:
+                    self.sharing += 1
+            elif cached or count < 0:
+                raise InvariantError(f"release of an unowned child: group {group} page {page}")
+            else:
+                busy[page] = self.occupied[page] = 0
+                self.owner[page] = -1
+                self.returned.append(page)
 
     def register(
         self, group: int, page: int, digest: Digest, offset: int, epoch: int, kind: int, slot: int
     ) -> tuple[int, bool]:
         """Cache a page that the caller owns.
 
-        Returns the canonical page of the key and whether an entry was inserted. When the canonical page is another
-        one, the caller must take a reference to it and drop its own.
+        Returns the canonical page of the key and whether an entry was inserted. When the canonical page is
+        another one, the caller must take a reference to it and drop its own.
         """
         entries = self.entries[group]
         entry = entries[page]
@@ -130,12 +176,51 @@ class Tier(Pool):
             return other, False
         where[digest] = page
         self.registered += 1
-        self.version += 1
         entries[page] = Entry(digest, offset, epoch, kind, slot, False, self.registered)
         self.refs[group][page] += 1
         if self.on_change is not None:
             self.on_change(digest, 1)
         return page, True
+
+    def insert_run(
+        self,
+        group: int,
+        pages: Sequence[int],
+        slots: Iterable[int],
+        chain: Sequence[Digest],
+        epoch: int,
+        kind: int,
+    ) -> tuple[list[int], list[int]]:
+        """Cache the pages of these table slots, holes (0) skipped, where nothing stands in the way.
+
+        Returns the slots inserted, and those that need `register`: key cached or entry changed.
+        """
+        refs, entries, where = self.refs[group], self.entries[group], self.where[group]
+        r, watch = len(where), self.on_change
+        order = self.registered
+        inserted, left = [], []
+        for slot in slots:
+            page = pages[slot]
+            if not page:
+                continue
+            digest, offset = (chain[slot], 0) if r == 1 else (chain[slot // r], slot % r)
+            entry = entries[page]
+            if entry is not None:
+                if entry[2] != epoch or entry[3] < kind or entry[0] != digest or entry[1] != offset:
+                    left.append(slot)
+                continue
+            if digest in where[offset]:
+                left.append(slot)
+                continue
+            order += 1
+            where[offset][digest] = page
+            entries[page] = _new_entry(Entry, (digest, offset, epoch, kind, slot, False, order))
+            refs[page] += 1
+            inserted.append(slot)
+            if watch is not None:
+                watch(digest, 1)
+        self.registered = order
+        return inserted, left
 
     def hit(self, group: int, page: int, epoch: int) -> None:
         """Take a reference to a cached page as a hit."""
@@ -176,16 +261,27 @@ class Tier(Pool):
         """The order in which an unpinned page would be evicted: lowest first."""
         raise NotImplementedError
 
-    def _heap_of(self, group: int) -> list[Key]:
+    def _make_heaps(self, groups: int) -> list[list[Key]]:
         raise NotImplementedError
 
-    def _push(self, group: int, page: int) -> None:
-        key = self.eviction_key(group, page)
-        if self.pushed[group][page] == key:
-            return
-        self.pushed[group][page] = key
-        heap = self._heap_of(group)
-        heappush(heap, key)
+    def requeue(self, group: int, page: int) -> None:
+        """An unpinned page joins the eviction order, into which it is sorted when somebody wants to evict."""
+        loose = self.loose[group]
+        loose.append(page)
+        if len(loose) > 64 + 2 * self.evictable:
+            loose[:] = [p for p in dict.fromkeys(loose) if self.is_unpinned(group, p)]
+
+    def _sort_in(self, group: int) -> None:
+        """Give the pages that became unpinned their place in the order."""
+        loose, heap, pushed = self.loose[group], self.heaps[group], self.pushed[group]
+        for page in loose:
+            if not self.is_unpinned(group, page):
+                continue
+            key = self.eviction_key(group, page)
+            if pushed[page] != key:
+                pushed[page] = key
+                heappush(heap, key)
+        loose.clear()
         if len(heap) > 64 + 2 * self.evictable:
             heap[:] = [k for k in heap if self._is_current(k)]
             heapify(heap)
@@ -199,22 +295,23 @@ class Tier(Pool):
         self.pushed[group][page] = None
         return False
 
-    def pop_evictable(self, heap: list[Key]) -> Key | None:
-        """Take the first page of the order out of the heap, or None; `push_back` undoes it."""
+    def pop_evictable(self, group: int) -> Key | None:
+        """Take the first page out of the order that `group` is in, or None; `push_back` undoes it."""
+        heap = self.heaps[group]
+        for other, loose in enumerate(self.loose):
+            if loose and self.heaps[other] is heap:
+                self._sort_in(other)
         while heap:
             key = heappop(heap)
-            group, page = key[-2], key[-1]
-            if self.pushed[group][page] is not key:
-                continue
-            self.pushed[group][page] = None
-            if self.is_unpinned(group, page):
+            if self._is_current(key):
+                self.pushed[key[-2]][key[-1]] = None
                 return key
         return None
 
-    def push_back(self, heap: list[Key], key: Key) -> None:
+    def push_back(self, key: Key) -> None:
         """Return a key that `pop_evictable` gave out."""
         self.pushed[key[-2]][key[-1]] = key
-        heappush(heap, key)
+        heappush(self.heaps[key[-2]], key)
 
 
 class DeviceTier(Tier):
@@ -223,8 +320,9 @@ class DeviceTier(Tier):
     __slots__ = ()
     name = "device"
 
-    def _heap_of(self, group: int) -> list[Key]:  # noqa: ARG002
-        return self.heaps[0]
+    def _make_heaps(self, groups: int) -> list[list[Key]]:
+        heap: list[Key] = []
+        return [heap] * groups
 
     def eviction_key(self, group: int, page: int) -> Key:
         """(epoch, tier, position, group, page) of `cache-rules.md` 5 step 2."""
@@ -244,8 +342,8 @@ class HostTier(Tier):
     __slots__ = ()
     name = "host"
 
-    def _heap_of(self, group: int) -> list[Key]:
-        return self.heaps[group]
+    def _make_heaps(self, groups: int) -> list[list[Key]]:
+        return [[] for _ in range(groups)]
 
     def eviction_key(self, group: int, page: int) -> Key:
         """(acquired, epoch, group, page) of `cache-rules.md` 8.4."""

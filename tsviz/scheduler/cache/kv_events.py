@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tsviz.scheduler.cache.hashing import Digest, external_hash
@@ -25,8 +25,10 @@ class BlockRemoved(NamedTuple):
     block_hash: int
 
 
-@dataclass(slots=True)
-class _Boundary:
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Descriptor of a prefix page."""
+
     tokens: array[int]
     own: int
     parent: int | None
@@ -40,10 +42,10 @@ class KvEvents:
     __slots__ = ("boundaries", "complete_at", "entries", "kept", "page_tokens", "touched")
 
     def __init__(self, page_tokens: int, complete_at: int) -> None:
-        """`complete_at` is the number of device entries of a complete page (slots over all published groups)."""
+        """`complete_at` is the number of device entries of a complete page: slots of all published groups."""
         self.page_tokens = page_tokens
         self.complete_at = complete_at
-        self.boundaries: dict[Digest, _Boundary] = {}
+        self.boundaries: dict[Digest, Boundary] = {}
         self.entries: dict[Digest, int] = {}
         self.touched: dict[Digest, None] = {}
         self.kept: dict[Digest, int] = {}
@@ -59,7 +61,7 @@ class KvEvents:
             boundary = self.boundaries.get(digest)
             if boundary is None:
                 content = tokens[page * size : (page + 1) * size]
-                boundary = _Boundary(content, external_hash(parent, content), parent, page)
+                boundary = Boundary(content, external_hash(parent, content), parent, page)
                 self.boundaries[digest] = boundary
             self.touched.setdefault(digest)
             parent = boundary.own
@@ -103,8 +105,8 @@ class KvEvents:
 
     def drain(self) -> list[BlockStored | BlockRemoved]:
         """Net changes since the last drain: removals deepest first, then stores shallowest first."""
-        stored: list[_Boundary] = []
-        removed: list[_Boundary] = []
+        stored: list[Boundary] = []
+        removed: list[Boundary] = []
         for digest in self.touched:
             boundary = self.boundaries.get(digest)
             if boundary is None:
@@ -112,7 +114,7 @@ class KvEvents:
             count = self.entries.get(digest, 0)
             complete = 0 < self.complete_at == count
             if complete != boundary.published:
-                boundary.published = complete
+                self.boundaries[digest] = replace(boundary, published=complete)
                 (stored if complete else removed).append(boundary)
             if not count and digest not in self.kept:
                 del self.boundaries[digest]

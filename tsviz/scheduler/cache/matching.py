@@ -35,9 +35,7 @@ class Lookup:
 
     __slots__ = ("chain", "shadow", "where")
 
-    def __init__(
-        self, tier: Tier, chain: Sequence[Digest], shadow: dict[tuple[int, Digest, int], None] | None
-    ):
+    def __init__(self, tier: Tier, chain: Sequence[Digest], shadow: dict[tuple[int, Digest, int], None] | None):
         """Look up the slots of `chain` in `tier`, and in `shadow` when there is one."""
         self.where = tier.where
         self.chain = chain

@@ -1,7 +1,7 @@
 """A pool of LCM blocks: binding, placement, release (`cache-rules.md` 2).
 
 A parent is an LCM block, a child one page in it. `busy` counts the children of a parent that cannot be
-evicted now; it keeps the supply an eviction could reach (`reach_local`, `clean`) live, so that no admission scans.
+evicted now; it keeps the supply an eviction could reach (`reach_local`, `clean`) live: no admission scans.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Pool:
         "reach_local",
         "refs",
         "returned",
+        "sharing",
         "tabled",
-        "version",
     )
 
     def __init__(self, packing: Sequence[int], parents: int) -> None:
@@ -51,7 +51,8 @@ class Pool:
         self.reach_local = [0] * count
         self.clean = 0
         self.active = 0
-        self.version = 0
+        self.sharing = 0
+        """Moves whenever a page in a live table gains or loses another owner."""
         self.dense: list[list[list[int]]] = [[[] for _ in range(k)] for k in packing]
         self.listed: list[list[set[int]]] = [[set() for _ in range(k)] for k in packing]
 
@@ -71,16 +72,49 @@ class Pool:
 
     def take(self, group: int) -> int:
         """Place one child, densest parent first, and return its page id with one owner."""
-        self.version += 1
         if not self.local[group]:
             return self._occupy(group, self._open(group), 0)
         parent = self._densest(group)
         mask = self.holes[parent]
         return self._occupy(group, parent, (mask & -mask).bit_length() - 1)
 
+    def take_singles(self, group: int, count: int) -> list[int]:
+        """Place `count` children of a group of packing 1 for a table: whole LCM blocks, held by the table.
+
+        The same as `take` and `hold` page by page; no counter but `active` moves, since a block that is full
+        at once has no empty child and is busy. Written out because prefill takes hundreds of pages a round.
+        """
+        first = self.fresh
+        new = min(count, self.parents - first + 1)
+        pages = list(range(first, first + new))
+        if new:
+            self.fresh = first + new
+            self.owner += [group] * new
+            self.occupied += [1] * new
+            self.holes += [0] * new
+            self.busy += [1] * new
+            self.tabled += [1] * new
+            short = first + new - len(self.refs[group])
+            if short > 0:
+                self._grow(group, short)
+        refs = self.refs[group]
+        for _ in range(count - new):
+            parent = self.returned.popleft()
+            self.owner[parent] = group
+            self.occupied[parent] = 1
+            self.holes[parent] = 0
+            self.busy[parent] = 1
+            self.tabled[parent] = 1
+            if parent >= len(refs):
+                self._grow(group, parent + 1 - len(refs))
+            pages.append(parent)
+        for page in pages:
+            refs[page] = 1
+        self.active += count
+        return pages
+
     def take_balanced(self, group: int, loads: list[int]) -> int:
         """Place one child in the least loaded shard that has room, and count it in `loads`."""
-        self.version += 1
         shards = len(loads)
         if not self.local[group]:
             child = min(range(shards), key=lambda s: (loads[s], s))
@@ -183,7 +217,6 @@ class Pool:
 
     def vacate(self, group: int, page: int) -> None:
         """Return an occupied child without owners to its parent; unbind the parent with its last child."""
-        self.version += 1
         packing = self.packing[group]
         parent = (page - 1) // packing + 1
         occupancy = self.occupied[parent] - 1

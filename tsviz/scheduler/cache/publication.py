@@ -32,9 +32,7 @@ class Publisher:
 
     __slots__ = ("device", "log", "page_tokens", "pending", "streaming")
 
-    def __init__(
-        self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool
-    ) -> None:
+    def __init__(self, device: DeviceTier, page_tokens: int, pending: list[StorageKey], streaming: bool) -> None:
         """`pending` is the list that stores drain; nothing is queued unless `streaming`."""
         self.device = device
         self.page_tokens = page_tokens
@@ -58,9 +56,7 @@ class Publisher:
         kind = progress.state_kind if group.kind == STATE else progress.kind
         new = self._register(group, table, chain, slots, kind, epoch, progress.stream)
         if self.log is not None:
-            told = Publication(
-                request_id, group.index, progress.first_page, progress.end_page, KIND_NAMES[kind], new
-            )
+            told = Publication(request_id, group.index, progress.first_page, progress.end_page, KIND_NAMES[kind], new)
             self.log.tell(told)
 
     def _slots(self, group: Group, progress: Progress) -> Sequence[int]:
@@ -99,22 +95,18 @@ class Publisher:
         if slots and slots[-1] >= len(table.pages):
             raise RuntimeError("publish window exceeds table size")
         device, index, r = self.device, group.index, group.per_page
-        queue = self.streaming and (stream or group.kind == SLIDING)
-        new = 0
-        for slot in slots:
-            page = table.pages[slot] if slot >= table.frontier else 0
-            if not page:
-                continue
-            digest, offset = chain[slot // r], slot % r
-            canonical, inserted = device.register(index, page, digest, offset, epoch, kind, slot)
+        if table.frontier:
+            slots = [slot for slot in slots if slot >= table.frontier]
+        inserted, left = device.insert_run(index, table.pages, slots, chain, epoch, kind)
+        for slot in left:
+            page = table.pages[slot]
+            canonical, _ = device.register(index, page, chain[slot // r], slot % r, epoch, kind, slot)
             if canonical != page:
                 device.hold(index, canonical)
                 device.acquire(index, canonical)
                 table.replace(slot, canonical)
                 device.unhold(index, page)
                 device.release(index, page)
-            elif inserted:
-                new += 1
-                if queue:
-                    self.pending.append((index, digest, offset))
-        return new
+        if self.streaming and (stream or group.kind == SLIDING):
+            self.pending.extend((index, chain[slot // r], slot % r) for slot in inserted)
+        return len(inserted)

@@ -88,6 +88,8 @@ def place(tier: Tier, group: Group, table: Table, count: int) -> list[int]:
     index = group.index
     if not count:
         return []
+    if group.packing == 1:
+        return tier.take_singles(index, count)
     if group.shards == 1:
         fresh = [tier.take(index) for _ in range(count)]
     else:
@@ -138,9 +140,12 @@ def free(tier: Tier, groups: tuple[Group, ...], tables: list[Table]) -> None:
     """Release whole tables: groups ascending, last slot first."""
     for group, table in zip(groups, tables, strict=True):
         index = group.index
-        pages = table.pages
-        for slot in range(len(pages) - 1, table.frontier - 1, -1):
-            page = pages[slot]
+        pages = table.pages[table.frontier :]
+        pages.reverse()
+        if group.packing == 1:
+            tier.release_singles(index, pages)
+            continue
+        for page in pages:
             if page:
                 tier.unhold(index, page)
                 tier.release(index, page)
@@ -152,6 +157,11 @@ def releasable_blocks(tier: Tier, groups: tuple[Group, ...], tables: list[Table]
     for group, table in zip(groups, tables, strict=True):
         index, packing = group.index, group.packing
         refs, entries = tier.refs[index], tier.entries[index]
+        if packing == 1:
+            for page in table.pages[table.frontier :]:
+                if page and refs[page] == (1 if entries[page] is None else 2):
+                    count += 1
+            continue
         freed: dict[int, int] = {}
         for page in table.pages[table.frontier :]:
             if page and refs[page] == (1 if entries[page] is None else 2):

@@ -237,9 +237,7 @@ class Transfers:
 
     def _publish_device(self, pair: LoadPair) -> int:
         device = self.device
-        canonical, _ = device.register(
-            pair.group, pair.device_page, pair.digest, pair.offset, self.tick(), CHUNK, -1
-        )
+        canonical, _ = device.register(pair.group, pair.device_page, pair.digest, pair.offset, self.tick(), CHUNK, -1)
         if canonical != pair.device_page:
             device.acquire(pair.group, canonical)
             device.release(pair.group, pair.device_page)

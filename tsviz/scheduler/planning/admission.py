@@ -1,26 +1,27 @@
-"""Admitting one request: first chunk, later chunk, decode (seed 1, `scheduler-rules.md` 6.2, 7.2, 7.3).
+"""Admitting a prefill: first chunk, later chunk (seed 1, `scheduler-rules.md` 6.2, 7.2).
 
 This layer sees the round only to record pages to zero and load operations; it never composes the batch.
 """
 
 from __future__ import annotations
 
-from tsviz.scheduler.cache.coordinator import Cache, Granted
+from tsviz.scheduler.cache.admit import Granted
+from tsviz.scheduler.cache.coordinator import Cache
 from tsviz.scheduler.cache.eviction import Shortage
-from tsviz.scheduler.cache.geometry import FULL
-from tsviz.scheduler.cache.index import CHUNK, ENDPOINT, PROMOTED
 from tsviz.scheduler.cache.matching import Probe
-from tsviz.scheduler.cache.publication import Progress
-from tsviz.scheduler.cache.tables import DENSE, Demand, Table, free, reclaimable
-from tsviz.scheduler.config import INT32_MAX, Config, Role
-from tsviz.scheduler.decisions import Admitted, Chunk, Log, Refused, Reserve, TierMatch
+from tsviz.scheduler.cache.tables import Table, free
+from tsviz.scheduler.config import Config, Role
+from tsviz.scheduler.decisions import Chunk, Log, Reserve
 from tsviz.scheduler.plan import Row
-from tsviz.scheduler.planning.chunks import WHOLE, ChunkCutter
+from tsviz.scheduler.planning.chunks import ChunkCutter
 from tsviz.scheduler.planning.demands import NO_GROWTH, landing_demands, prefill_demands
-from tsviz.scheduler.planning.memory import Remembered
 from tsviz.scheduler.planning.outcomes import NoSlot, Outcome
+from tsviz.scheduler.planning.progress import commit_progress, derive_progress
+from tsviz.scheduler.planning.refusals import Refusals
+from tsviz.scheduler.planning.releasable import Releasable
 from tsviz.scheduler.planning.roster import Roster
 from tsviz.scheduler.planning.round import Round
+from tsviz.scheduler.planning.telling import tell_admitted, tell_match
 from tsviz.scheduler.request import Request
 from tsviz.scheduler.rules import RuleSet
 from tsviz.scheduler.states import (
@@ -44,13 +45,25 @@ class Admission:
         "is_d",
         "is_p",
         "log",
+        "refusals",
+        "releasable",
         "roster",
         "rules",
         "streams",
     )
 
-    def __init__(self, config: Config, rules: RuleSet, cache: Cache, roster: Roster) -> None:
+    def __init__(
+        self,
+        config: Config,
+        rules: RuleSet,
+        cache: Cache,
+        roster: Roster,
+        refusals: Refusals,
+        releasable: Releasable,
+    ) -> None:
         """Bind the layer to the cache and the roster."""
+        self.refusals = refusals
+        self.releasable = releasable
         self.config = config
         self.rules = rules
         self.cache = cache
@@ -80,19 +93,18 @@ class Admission:
             cache.kv.describe(chain, request.tokens, 0, pages)
         remote = self.is_d and request.state == SUBMITTED
         whole = remote and not self.rules.cut_remote_landings
-        probe = self._probe(request)
+        pages = self._probe_pages(request)
+        probe = self._probe(request, pages)
         log = self.log
         if log is not None:
-            self._tell_match(request, probe)
+            tell_match(log, cache, request, probe, pages)
         cap = probe.host.common_tokens
         while True:
             probe = probe.shortened(cap - cap % page_tokens)
             hit = probe.hit_tokens
             promotion = 0 if whole else probe.promotion_tokens
             unscheduled = size - hit
-            chunk = self.cutter.cut(
-                request.request_id, hit, cache.replay_tokens(hit), unscheduled, budget, promotion
-            )
+            chunk = self.cutter.cut(request.request_id, hit, cache.replay_tokens(hit), unscheduled, budget, promotion)
             if log is not None:
                 log.tell(chunk)
             if not chunk.tokens:
@@ -106,12 +118,15 @@ class Admission:
                 demands = prefill_demands(cache.groups, reserve, hit, chunk.tokens, page_tokens)
             tables = cache.new_tables()
             kind = "remote_landing" if remote else "first_chunk"
-            outcome = cache.admit(tables, probe, demands, chain, None, None, None, request.request_id, kind)
+            outcome = cache.admitter.first(tables, probe, demands, cache.clock + 1, request.request_id, kind)
             if isinstance(outcome, Shortage):
-                refused = self._refuse(request, outcome)
-                request.memo = self._remember(request, probe, chunk, refused)
+                refused = self.refusals.refuse(request, outcome)
+                decode_probe = self.is_d and request.state != RETRACTED
+                request.memo = self.refusals.remember(request, probe, chunk, refused, decode_probe)
                 return refused
-            self._tell_admitted(request, outcome)
+            cache.clock = outcome.epoch
+            if log is not None:
+                tell_admitted(log, request, outcome)
             if outcome.hit_tokens >= hit:
                 break
             cache.transfers.drop_pairs(outcome.pairs)
@@ -120,15 +135,17 @@ class Admission:
         build.zero(outcome.fresh_pages)
         return self._enter(request, build, tables, outcome, chunk, hit, remote)
 
-    def _probe(self, request: Request) -> Probe:
-        cache, size = self.cache, request.prefill_size
-        readmitted = request.state == RETRACTED
-        pages = max(size - max(self.config.prefix_replay_tokens, 1), 0) // cache.page_tokens
-        if self.config.disable_prefix_cache and not readmitted:
-            pages = 0
-        if self.is_d and not readmitted:
-            return cache.probe_decode(request.chain, pages)
-        return cache.probe(request.chain, pages)
+    def _probe_pages(self, request: Request) -> int:
+        """Prefix pages that may hit: the tail that must be computed anew is left out."""
+        if self.config.disable_prefix_cache and request.state != RETRACTED:
+            return 0
+        tail = max(self.config.prefix_replay_tokens, 1)
+        return max(request.prefill_size - tail, 0) // self.cache.page_tokens
+
+    def _probe(self, request: Request, pages: int) -> Probe:
+        if self.is_d and request.state != RETRACTED:
+            return self.cache.probe_decode(request.chain, pages)
+        return self.cache.probe(request.chain, pages)
 
     def _first_reserve(self, request: Request, chunk: Chunk, remote: bool) -> Reserve:
         rest = chunk.unscheduled_tokens - chunk.tokens
@@ -223,10 +240,9 @@ class Admission:
         if log is not None:
             log.tell(reserve)
         demands = prefill_demands(cache.groups, reserve, first, chunk.tokens, cache.page_tokens)
-        progress, promotion = self.progress(request, first, self.streams)
-        outcome = cache.admit(
+        progress, promotion = derive_progress(cache, request, first, self.streams)
+        outcome = cache.admitter.more(
             request.tables,
-            cache.empty_probe,
             demands,
             request.chain,
             progress,
@@ -236,194 +252,14 @@ class Admission:
             "later_chunk",
         )
         if isinstance(outcome, Shortage):
-            return self._refuse(request, outcome)
-        self._tell_admitted(request, outcome)
+            return self.refusals.refuse(request, outcome)
+        if log is not None:
+            tell_admitted(log, request, outcome)
         build.zero(outcome.fresh_pages)
-        self._commit(request, progress, promotion)
+        commit_progress(cache, request, progress, promotion)
+        self.releasable.grew(request, outcome)
         request.replay_tokens = 0
         return self._scheduled(request, first, chunk.tokens, False)
-
-    def decode(self, request: Request, build: Round) -> Row | Refused:
-        """One decode step: in place when nothing completes, grows or expires, else through an admission."""
-        cache, tokens = self.cache, request.next_reserve_tokens
-        if tokens < 0:
-            raise RuntimeError(f"decode reserve of request '{request.request_id}' must be non-negative")
-        request.settle()
-        computed = request.computed_tokens
-        leaves_prefill = request.state == PREFILL_DONE
-        progress, promotion = self.progress(request, computed, self.streams and leaves_prefill)
-        if progress is None and self._can_consume(request, tokens, computed):
-            for table in request.tables:
-                table.available -= tokens
-        else:
-            demands = [Demand(DENSE, tokens, 0, 0)] * len(cache.groups)
-            outcome = cache.admit(
-                request.tables,
-                cache.empty_probe,
-                demands,
-                request.chain,
-                progress,
-                computed,
-                request.access_epoch,
-                request.request_id,
-                "decode",
-            )
-            if isinstance(outcome, Shortage):
-                return self._refuse(request, outcome)
-            self._tell_admitted(request, outcome)
-            build.zero(outcome.fresh_pages)
-            self._commit(request, progress, promotion)
-            request.refresh_views()
-            request.decode_row = None
-        request.next_reserve_tokens = self.decode_tokens
-        self._foresee(request)
-        row = request.decode_row
-        if row is None:
-            row = Row(
-                request.request_id,
-                request.slot,
-                self.decode_tokens,
-                request.prefill_size,
-                request.views,
-                0,
-                0,
-                None,
-                -1,
-                (),
-            )
-            request.decode_row = row
-        if not leaves_prefill:
-            return row
-        self.roster.first_decode(request)
-        if not self.is_p and not self.is_d:
-            return row
-        candidates: tuple[int, ...] = ()
-        if self.is_p:
-            candidates, request.spec_candidates = request.spec_candidates, ()
-        return row._replace(decode_input_id=request.tokens[-1], spec_candidates=candidates)
-
-    def _can_consume(self, request: Request, tokens: int, computed: int) -> bool:
-        device = self.cache.device
-        for group, table in zip(self.cache.groups, request.tables, strict=True):
-            if table.available < tokens:
-                return False
-            if group.kind != FULL and reclaimable(device, group, table, computed):
-                return False
-        return True
-
-    def _foresee(self, request: Request) -> None:
-        """How many tokens, and up to which computed count, decodes stay in place: the fast path of a round."""
-        request.slack_tokens = min([table.available for table in request.tables])
-        quiet = (request.hashed_pages + 1) * self.cache.page_tokens
-        for group, table in zip(self.cache.groups, request.tables, strict=True):
-            if group.kind == FULL:
-                continue
-            pages = table.pages
-            slot = next((s for s in range(table.frontier, len(pages)) if pages[s]), -1)
-            if slot >= 0:
-                quiet = min(quiet, (slot + 1) * group.granularity_tokens + group.window_tokens - 1)
-        request.quiet_until = quiet
-
-    def progress(
-        self, request: Request, computed: int, stream: bool, retracts: bool = False
-    ) -> tuple[Progress | None, int]:
-        """Pages completed since the last admission, and the promotion boundary left after publishing them."""
-        page_tokens, promotion = self.cache.page_tokens, request.promotion_tokens
-        filled, known = computed // page_tokens, request.hashed_pages
-        if filled <= known:
-            return None, promotion
-        chain = request.digests(filled)
-        if self.cache.kv is not None:
-            self.cache.kv.describe(chain, request.tokens, known, filled)
-        kind = ENDPOINT if computed == request.prefill_size else CHUNK
-        if 0 < promotion <= computed:
-            if promotion == computed:
-                kind = PROMOTED
-            promotion = 0
-        state_kind = kind
-        if kind == CHUNK:
-            last = computed if retracts else request.prefill_size
-            aligned = last - last % page_tokens
-            if aligned > 0 and aligned in request.state_boundaries:
-                state_kind = ENDPOINT
-        boundaries = tuple(request.state_boundaries)
-        return Progress(known, filled, kind, state_kind, boundaries, stream), promotion
-
-    def _refuse(self, request: Request, shortage: Shortage) -> Refused:
-        """The refusal as a value; the same object while the need does not change."""
-        last = request.refusal
-        if last is None or last.need_pages != shortage.need_pages:
-            last = Refused(
-                request.request_id,
-                shortage.need_pages,
-                shortage.free.blocks,
-                shortage.free.local_pages,
-                shortage.reachable.blocks,
-                shortage.reachable.local_pages,
-            )
-            request.refusal = last
-        if self.log is not None:
-            self.log.tell(last)
-        return last
-
-    def _remember(self, request: Request, probe: Probe, chunk: Chunk, refused: Refused) -> Remembered | None:
-        """What must stay true for the refusal of a first chunk to repeat; None when that is not cheap to see."""
-        cache = self.cache
-        if cache.kv is not None or cache.shadow is not None or probe.hit_tokens or probe.promotion_tokens:
-            return None
-        blocks = sum(need for need, k in zip(refused.need_pages, cache.device.packing, strict=True) if k == 1)
-        low, high = (chunk.tokens, INT32_MAX) if chunk.bound_by == WHOLE else (chunk.budget_tokens,) * 2
-        if not probe.chain:
-            return Remembered(low, high, blocks, b"", {}, {})
-        first = cache.first_matched(self.is_d and request.state != RETRACTED)
-        if first is None:
-            return None
-        host = cache.host.where[first][0] if cache.host is not None else {}
-        return Remembered(low, high, blocks, request.chain[0], cache.device.where[first][0], host)
-
-    def _tell_admitted(self, request: Request, granted: Granted) -> None:
-        if self.log is None:
-            return
-        told = Admitted(
-            request.request_id,
-            granted.epoch,
-            granted.device_tokens,
-            granted.host_tokens,
-            granted.promotion_tokens,
-            tuple(len(pages) for pages in granted.fresh_pages),
-            len(granted.pairs),
-            granted.evicted_pages,
-        )
-        self.log.tell(told)
-
-    def _tell_match(self, request: Request, probe: Probe) -> None:
-        assert self.log is not None
-        pages = max(request.prefill_size - max(self.config.prefix_replay_tokens, 1), 0) // request.page_tokens
-        for tier, match in (("device", probe.device), ("host", probe.host)):
-            if tier == "host" and self.cache.host is None:
-                continue
-            floor = 0 if tier == "device" else probe.device.common_tokens
-            for group, mask in zip(self.cache.groups, match.masks, strict=True):
-                told = TierMatch(
-                    request.request_id,
-                    tier,
-                    group.index,
-                    pages,
-                    match.common_tokens,
-                    match.closed_tokens,
-                    floor // group.granularity_tokens,
-                    mask.length - mask.ones,
-                    mask.ones,
-                )
-                self.log.tell(told)
-
-    def _commit(self, request: Request, progress: Progress | None, promotion: int) -> None:
-        if progress is None:
-            return
-        page_tokens, filled = self.cache.page_tokens, progress.end_page
-        request.hashed_pages = filled
-        request.promotion_tokens = promotion
-        request.state_boundaries = [b for b in request.state_boundaries if b // page_tokens > filled]
 
     def release(self, request: Request, state: int) -> None:
         """Free the bundle of a page-holding request and move it to a page-less state."""

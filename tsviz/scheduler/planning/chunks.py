@@ -32,10 +32,8 @@ class ChunkCutter:
         page, window = self.page_tokens, self.window_tokens
         return max(page if self.aligns else 0, window + max(window, page) if window else 0)
 
-    def cut(
-        self, request_id: str, first: int, replay: int, unscheduled: int, budget: int, promotion: int
-    ) -> Chunk:
-        """The chunk from `first` on, with `replay` tokens fed again out of the budget; 0 tokens is "not now"."""
+    def cut(self, request_id: str, first: int, replay: int, unscheduled: int, budget: int, promotion: int) -> Chunk:
+        """The chunk from `first` on, `replay` tokens being fed again. 0 tokens is "not now"."""
         left = budget - replay
         if left <= 0:
             rule = REPLAY if replay else BUDGET

@@ -20,6 +20,8 @@ class Remembered(NamedTuple):
     blocks: int
     """LCM blocks that the groups of packing 1 need alone."""
     first_digest: Digest
+    group: int
+    """Full-history group that is matched first; -1 when nothing is looked up."""
     device: dict[Digest, int]
     host: dict[Digest, int]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tsviz.scheduler import decisions as d
 from tsviz.scheduler.cache.coordinator import Cache
-from tsviz.scheduler.cache.tables import releasable_blocks
 from tsviz.scheduler.cache.transfers import StoreOp
 from tsviz.scheduler.config import Config, Role
 from tsviz.scheduler.plan import Row
 from tsviz.scheduler.planning.admission import Admission
+from tsviz.scheduler.planning.decoding import Decoding
 from tsviz.scheduler.planning.outcomes import Outcome
+from tsviz.scheduler.planning.progress import derive_progress
 from tsviz.scheduler.planning.roster import Roster
 from tsviz.scheduler.planning.round import Round
 from tsviz.scheduler.planning.verdicts import Why
@@ -20,12 +21,23 @@ from tsviz.scheduler.states import DECODING, PREFILL_DONE, RETRACTED, SUBMITTED
 class Retraction:
     """Frees the capacity of a victim for the blocker of the round."""
 
-    __slots__ = ("admission", "cache", "config", "epoch", "is_d", "log", "roster", "safe_step_tokens")
+    __slots__ = (
+        "admission",
+        "cache",
+        "config",
+        "decoding",
+        "epoch",
+        "is_d",
+        "log",
+        "roster",
+        "safe_step_tokens",
+    )
 
-    def __init__(self, config: Config, admission: Admission, cache: Cache, roster: Roster) -> None:
+    def __init__(self, config: Config, admission: Admission, decoding: Decoding, cache: Cache, roster: Roster) -> None:
         """No request retracted yet; epochs count from 1."""
         self.config = config
         self.admission = admission
+        self.decoding = decoding
         self.cache = cache
         self.roster = roster
         self.is_d = config.role is Role.D
@@ -129,7 +141,7 @@ class Retraction:
         return min(decoding, key=self._rank, default=None)
 
     def _rank(self, request: Request) -> tuple[int, int, bytes]:
-        blocks = releasable_blocks(self.cache.device, self.cache.groups, request.tables)
+        blocks = self.decoding.releasable.of(request)
         return (-blocks, len(request.tokens), request.request_id.encode("utf-8", "surrogatepass"))
 
     def retract(self, victim: Request, build: Round) -> None:
@@ -145,14 +157,12 @@ class Retraction:
     def _snapshot(self, victim: Request) -> StoreOp | None:
         cache = self.cache
         computed = victim.computed_tokens
-        progress, _ = self.admission.progress(victim, computed, stream=False, retracts=True)
+        progress, _ = derive_progress(cache, victim, computed, stream=False, retracts=True)
         pages = victim.hashed_pages
         if progress is not None:
             pages = progress.end_page
             for group, table in zip(cache.groups, victim.tables, strict=True):
-                cache.publisher.publish(
-                    group, table, victim.chain, progress, victim.access_epoch, victim.request_id
-                )
+                cache.publisher.publish(group, table, victim.chain, progress, victim.access_epoch, victim.request_id)
         cache.transfers.queue_history(victim.chain[:pages])
         prompt_pages = victim.prefill_size // cache.page_tokens
         cache.transfers.queue_latest_state(victim.chain[: min(pages, prompt_pages)])
@@ -179,7 +189,7 @@ class Retraction:
     def _grant(self, blocker: Request, build: Round) -> Outcome:
         """Retry the blocker against the freed capacity."""
         if blocker.state in (DECODING, PREFILL_DONE):
-            outcome = self.admission.decode(blocker, build)
+            outcome = self.decoding.decode(blocker, build)
             if isinstance(outcome, Row):
                 build.push_decode(blocker, outcome)
             return outcome

@@ -8,6 +8,7 @@ from tsviz.scheduler import decisions as d
 from tsviz.scheduler.config import Config, Role
 from tsviz.scheduler.plan import Row
 from tsviz.scheduler.planning.admission import Admission
+from tsviz.scheduler.planning.decoding import Decoding
 from tsviz.scheduler.planning.outcomes import NoSlot, Outcome
 from tsviz.scheduler.planning.readmission import next_readmission
 from tsviz.scheduler.planning.retraction import Retraction
@@ -21,12 +22,20 @@ from tsviz.scheduler.states import PREFILL_DONE, PREFILLING
 class Grammar:
     """Builds the rounds of one scheduler."""
 
-    __slots__ = ("admission", "config", "decode_tokens", "log", "retraction", "roster")
+    __slots__ = ("admission", "config", "decode_tokens", "decoding", "log", "retraction", "roster")
 
-    def __init__(self, config: Config, admission: Admission, roster: Roster, retraction: Retraction) -> None:
+    def __init__(
+        self,
+        config: Config,
+        admission: Admission,
+        decoding: Decoding,
+        roster: Roster,
+        retraction: Retraction,
+    ) -> None:
         """Bind the grammar of the config's role."""
         self.config = config
         self.admission = admission
+        self.decoding = decoding
         self.roster = roster
         self.retraction = retraction
         self.decode_tokens = config.decode_input_tokens
@@ -47,7 +56,7 @@ class Grammar:
         build.verdicts.decodes = Why(d.REMOTE_TRANSFER)
         for request in [r for r in self.roster.decoding if r.state == PREFILL_DONE]:
             self._candidate(request)
-            outcome = self.admission.decode(request, build)
+            outcome = self.decoding.decode(request, build)
             if isinstance(outcome, Row):
                 build.push_remote(request, outcome, build.remote_decodes)
             else:
@@ -159,18 +168,36 @@ class Grammar:
     def _new_prompts(self, build: Round) -> None:
         """First chunks in submission order; a refused newcomer does not hold the line."""
         self._phase("new_prompts", build)
+        if build.full:
+            build.verdicts.newcomers = build.why_full()
+            return
+        number, log = build.number, self.log
+        slots, device = self.roster.slots, self.admission.cache.device
+        available = device.available
         for request in tuple(self.roster.waiting):
-            if request.scheduled_round == build.number:
+            if request.scheduled_round == number:
                 continue
-            if build.full:
-                build.verdicts.newcomers = build.why_full()
-                return
+            memo = request.memo
+            if memo is not None and slots and log is None and build.blocker is not None:
+                # Nearly every waiting request of an overloaded engine: its refusal repeats.
+                low, high, blocks, digest, _, cached, on_host = memo
+                if (
+                    available < blocks
+                    and low <= build.budget <= high
+                    and digest not in cached
+                    and digest not in on_host
+                ):
+                    continue
             self._candidate(request)
             outcome = self._newcomer(request, build.budget, build)
+            available = device.available
             if isinstance(outcome, Row):
                 build.push_prefill(request, outcome)
                 if request.state == PREFILLING:
                     self._hold(request, build)
+                    return
+                if build.full:
+                    build.verdicts.newcomers = build.why_full()
                     return
                 continue
             self._note(request, outcome, build)
@@ -179,21 +206,16 @@ class Grammar:
 
     def _newcomer(self, request: Request, budget: int, build: Round) -> Outcome:
         """The first chunk of a newcomer, unless its remembered refusal repeats."""
-        memo, refusal = request.memo, request.refusal
-        if (
-            memo is not None
-            and refusal is not None
-            and self.roster.slots
-            and memo.holds(budget, self.admission.cache.device.available)
-        ):
-            return refusal
+        memo = request.memo
+        if memo is not None and self.roster.slots and memo.holds(budget, self.admission.cache.device.available):
+            return self.admission.refusals.again(request)
         return self.admission.first_chunk(request, budget, build)
 
     def _decode_batch(self, build: Round) -> None:
         """Decode rows in submission order while the budget leaves the holdback.
 
-        The branch on `slack_tokens` is `Admission.decode` for a step that touches no page: written out here
-        because it is nearly every row of a steady engine.
+        The branch on `slack_tokens` is `Decoding.decode` for a step that touches no page: written out here
+        because it is nearly every row of a steady engine. Such a row is a stop, of which nothing is told.
         """
         self._phase("decodes", build)
         number, cost, width, log = build.number, build.decode_cost, self.decode_tokens, self.log
@@ -206,8 +228,6 @@ class Grammar:
                 break
             if request.scheduled_round == number:
                 continue
-            if log is not None:
-                log.at(d.Candidate(request.request_id))
             tokens = request.next_reserve_tokens
             if 0 <= tokens <= request.slack_tokens and len(request.tokens) <= request.quiet_until:
                 request.slack_tokens -= tokens
@@ -215,8 +235,11 @@ class Grammar:
                 request.next_reserve_tokens = width
                 row = request.decode_row
                 assert row is not None
+                if log is not None:
+                    log.stop += 1
             else:
-                outcome = self.admission.decode(request, build)
+                self._candidate(request)
+                outcome = self.decoding.decode(request, build)
                 if isinstance(outcome, d.Refused):
                     self._note(request, outcome, build)
                     self._block(request, build)
@@ -238,9 +261,7 @@ class Grammar:
         if budget < max(width, 1):
             return Why(d.BUDGET_SPENT)
         hopeless = build.holdback + width > limit
-        return Why(
-            d.HOLDBACK, rule="holdback + decode_input_tokens > max_scheduled_tokens" if hopeless else ""
-        )
+        return Why(d.HOLDBACK, rule="holdback + decode_input_tokens > max_scheduled_tokens" if hopeless else "")
 
     # What the observer is told
 
@@ -272,14 +293,10 @@ class Grammar:
             build.verdicts.note(request, self._why_refused(outcome))
         elif isinstance(outcome, d.Chunk):
             spent = outcome.budget_tokens <= 0
-            build.verdicts.note(
-                request, Why(d.BUDGET_SPENT) if spent else Why(d.CHUNK_ZERO, rule=outcome.bound_by)
-            )
+            build.verdicts.note(request, Why(d.BUDGET_SPENT) if spent else Why(d.CHUNK_ZERO, rule=outcome.bound_by))
         elif isinstance(outcome, NoSlot):
             hopeless = not self.config.max_batch_size
-            build.verdicts.note(
-                request, Why(d.NEVER, rule="max_batch_size = 0") if hopeless else Why(d.NO_SLOT)
-            )
+            build.verdicts.note(request, Why(d.NEVER, rule="max_batch_size = 0") if hopeless else Why(d.NO_SLOT))
 
     def _why_refused(self, refused: d.Refused) -> Why:
         """Capacity, or never: the admission alone needs more blocks than there are."""

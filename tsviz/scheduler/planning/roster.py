@@ -66,6 +66,11 @@ class Roster:
         if self.log is not None:
             self.log.tell(StateChange(request.request_id, "", STATE_NAMES[request.state]))
 
+    def adopt(self, request: Request) -> None:
+        """A request of a snapshot, in the state it is in. Finished ones are listed by the caller."""
+        self.by_id[request.request_id] = request
+        self._enter(request)
+
     def move(self, request: Request, state: int) -> None:
         """Change a request's state."""
         self._leave(request)
@@ -87,6 +92,7 @@ class Roster:
         for request in self.finished:
             del self.by_id[request.request_id]
         self.finished.clear()
+        self.counts[FINISHED] = 0
 
     def live(self) -> Iterator[Request]:
         """All requests in submission order, finished ones included until they are reaped."""
@@ -96,12 +102,7 @@ class Roster:
     def prefill_like(self) -> int:
         """Requests on their way through prefill, local or remote."""
         counts = self.counts
-        return (
-            counts[PREFILLING]
-            + counts[REMOTE_PREFILLING]
-            + counts[PREFILL_AWAITING_RESULT]
-            + counts[PREFILL_DONE]
-        )
+        return counts[PREFILLING] + counts[REMOTE_PREFILLING] + counts[PREFILL_AWAITING_RESULT] + counts[PREFILL_DONE]
 
     def _list_of(self, request: Request) -> list[Request] | None:
         state = request.state

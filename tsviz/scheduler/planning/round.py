@@ -27,11 +27,17 @@ class Round:
         "remote_prefills",
         "stores",
         "verdicts",
+        "zero_keys",
         "zero_pages",
     )
 
-    def __init__(self, config: Config, number: int, stores: list[StoreOp]) -> None:
-        """An empty round; `stores` are the operations that finishes started since the last plan."""
+    def __init__(self, config: Config, number: int, stores: list[StoreOp], zero_keys: tuple[int, ...]) -> None:
+        """An empty round.
+
+        `stores` are the operations that finishes started since the last plan; `zero_keys` names, for each
+        group, the first group of the same id.
+        """
+        self.zero_keys = zero_keys
         self.number = number
         self.budget = config.max_scheduled_tokens
         self.max_rows = config.max_batch_size
@@ -76,12 +82,12 @@ class Round:
         return Why(BUDGET_SPENT if self.budget <= 0 else BATCH_FULL)
 
     def zero(self, fresh: list[list[int]]) -> None:
-        """Record the fresh pages of a successful admission."""
+        """Record the fresh pages of a successful admission, under the first group of the same id."""
         if self.zero_pages is None:
-            self.zero_pages = [list(pages) for pages in fresh]
-            return
-        for pages, more in zip(self.zero_pages, fresh, strict=True):
-            pages.extend(more)
+            self.zero_pages = [[] for _ in fresh]
+        for index, pages in enumerate(fresh):
+            if pages:
+                self.zero_pages[self.zero_keys[index]].extend(pages)
 
     def finish(self, group_ids: tuple[str, ...], storage_keys: bool) -> Plan:
         """The round as an immutable plan."""

@@ -66,7 +66,7 @@ def batch(frame: Frame, selected: int | None, width: int) -> list[Document]:
     layout = _layout(snapshot.rows, width)
     if not snapshot.rows:
         words = "Nothing was scheduled in this round."
-        return [Lines((heading(" batch", "0 ", width), *wrapped(f"   {words}", width, "dim")))]
+        return [Lines((heading(" batch", "0 ", width), *wrapped(words, width, "dim", indent=3)))]
     parts: list[Document] = []
     for name, rows in _groups(snapshot.rows):
         mark = kind_mark(rows[0].kind)

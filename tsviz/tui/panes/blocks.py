@@ -12,19 +12,19 @@ from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, head
 from tsviz.tui.numbers import counted
 
 _FEWEST_DIGITS = 3
+_MOST_PIECES = 4
 _NICE_COLUMNS = (32, 20, 16, 10, 8, 5, 4, 2)
 """Slots a line: numbers in which a slot is easily counted off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive slots that changed alike: pages and what stood there before both count up, or are holes."""
+    """Adjacent slots that changed alike: what stood there before and what stands there now, in slot order."""
 
     mark: Mark
     first_slot: int
-    slots: int
-    before: int
-    page: int
+    before: tuple[int, ...]
+    pages: tuple[int, ...]
     zeroed: bool
 
 
@@ -38,26 +38,47 @@ def change_mark(table: BlockTable, slot: int) -> Mark | None:
 
 
 def is_zeroed(table: BlockTable, slot: int) -> bool:
-    """Return whether the page in `slot` was zeroed in this round (`zeroed` holds page ids, as table `zeroed` does)."""
-    return table.pages[slot] in table.zeroed
+    """Return whether the page in `slot` was zeroed in this round."""
+    return slot in table.zeroed
 
 
 def runs(table: BlockTable) -> list[Run]:
     """Return the changes of a table as runs, in slot order."""
-    found: list[Run] = []
+    stretches: list[tuple[Mark, bool, list[int]]] = []
     for slot in sorted(s for s in table.changed if 0 <= s < len(table.pages)):
-        mark = change_mark(table, slot)
+        mark, zeroed = change_mark(table, slot), is_zeroed(table, slot)
         assert mark is not None
-        page, before, zeroed = table.pages[slot], table.before.get(slot, 0), is_zeroed(table, slot)
-        if found:
-            run = found[-1]
-            follows = slot == run.first_slot + run.slots and mark is run.mark and zeroed == run.zeroed
-            counts = page == (run.page and run.page + run.slots) and before == (run.before and run.before + run.slots)
-            if follows and counts:
-                found[-1] = Run(mark, run.first_slot, run.slots + 1, run.before, run.page, zeroed)
+        if stretches and stretches[-1][:2] == (mark, zeroed) and stretches[-1][2][-1] == slot - 1:
+            stretches[-1][2].append(slot)
+        else:
+            stretches.append((mark, zeroed, [slot]))
+    return [
+        Run(
+            mark,
+            slots[0],
+            tuple(table.before.get(slot, 0) for slot in slots),
+            tuple(table.pages[slot] for slot in slots),
+            zeroed,
+        )
+        for mark, zeroed, slots in stretches
+    ]
+
+
+def ranges(pages: tuple[int, ...]) -> str:
+    """Return pages in few words: `803..818` up, `10..1` down, `43 17 9..1` mixed, `·` for holes, or how many pages."""
+    pieces: list[tuple[int, int]] = []
+    for page in pages:
+        if pieces:
+            first, last = pieces[-1]
+            step = page - last
+            if page == last == 0 or (0 not in (page, last) and abs(step) == 1 and (last - first) * step >= 0):
+                pieces[-1] = (first, page)
                 continue
-        found.append(Run(mark, slot, 1, before, page, zeroed))
-    return found
+        pieces.append((page, page))
+    if len(pieces) > _MOST_PIECES:
+        return counted(sum(1 for page in pages if page), "page")
+    words = [str(first) if first == last else f"{first}..{last}" for first, last in pieces]
+    return " ".join(HOLE.glyph if word == "0" else word for word in words)
 
 
 def changes(table: BlockTable, width: int) -> Document:
@@ -73,26 +94,20 @@ def changes(table: BlockTable, width: int) -> Document:
 
 
 def _run_line(run: Run, width: int) -> Line:
-    last = run.first_slot + run.slots - 1
-    place = f"{run.first_slot}" if run.slots == 1 else f"{run.first_slot}..{last}"
+    last = run.first_slot + len(run.pages) - 1
+    place = f"{run.first_slot}" if last == run.first_slot else f"{run.first_slot}..{last}"
     spans = [
         Span(f"  {run.mark.glyph} ", run.mark.role),
         Span(f"{place:<7} ", "dim"),
-        Span(_pages(run.before, run.slots), "dim" if run.before else HOLE.role),
+        Span(ranges(run.before), "dim" if any(run.before) else HOLE.role),
         Span(" → ", "dim"),
-        Span(_pages(run.page, run.slots), run.mark.role),
+        Span(ranges(run.pages), run.mark.role),
         Span(f" {run.mark.word}", "dim"),
     ]
     if run.zeroed:
         room = width - Line(tuple(spans)).cells
         spans.append(Span(f" {ZEROED.glyph}zeroed" if room >= len(" °zeroed") else ZEROED.glyph, ZEROED.role))
     return clip(Line(tuple(spans)), width)
-
-
-def _pages(first: int, number: int) -> str:
-    if not first:
-        return HOLE.glyph
-    return f"{first}" if number == 1 else f"{first}..{first + number - 1}"
 
 
 def grid(table: BlockTable, width: int) -> list[Document]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Line, Lines, Span, clip, line
 from tsviz.tui.scene import PANES, Scene
+
+_ALWAYS = ("help", "app.quit")
+"""Actions that the last line offers however narrow it is."""
 
 TITLES = {"requests": "Requests", "round": "Round", "tables": "Block tables"}
 
@@ -17,15 +22,23 @@ def bottom(scene: Scene, width: int, _height: int) -> Document:
         return Lines((clip(line(Span(clean(words), "bad")), width),))
     if scene.message:
         return Lines((clip(line(Span(f" {clean(scene.message)}", scene.message_role)), width),))
-    spans: list[Span] = [Span(" ")]
-    used = 1
-    for key, word, action in scene.keys:
-        cells = len(key) + len(word) + 3
-        if used + cells > width:
+    pinned = [key for key in scene.keys if key[2] in _ALWAYS]
+    room = width - 1 - sum(map(_cells, pinned))
+    offered: list[tuple[str, str, str]] = []
+    for key in scene.keys:
+        if key not in pinned and _cells(key) <= room:
+            offered.append(key)
+            room -= _cells(key)
+        elif key not in pinned:
             break
-        spans += [Span(key, "key", ("action", action)), Span(f" {word}  ", "dim", ("action", action))]
-        used += cells
-    return Lines((Line(tuple(spans)),))
+    spans = [Span(" ")]
+    for name, word, action in (*offered, *pinned):
+        spans += [Span(name, "key", ("action", action)), Span(f" {word}  ", "dim", ("action", action))]
+    return Lines((clip(Line(tuple(spans)), width),))
+
+
+def _cells(key: tuple[str, str, str]) -> int:
+    return cell_len(key[0]) + cell_len(key[1]) + 3
 
 
 def tabs(scene: Scene, width: int, _height: int) -> Document:

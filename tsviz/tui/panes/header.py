@@ -11,6 +11,7 @@ _BAR = Span(" │ ", "rule")
 _NAME_CELLS = 40
 _ENGINE_CELLS = 32
 _WORDS_FROM_CELLS = 140
+_FINISHED_FROM_CELLS = 100
 
 
 def header(scene: Scene, width: int, _height: int) -> Document:
@@ -30,8 +31,12 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
     left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
-    state = Span("◍ live", "warn") if head.live else Span("■ finished", "dim")
-    return spread(left, [Span("● recorded", "good"), Span("  "), state, Span(" ")], width)
+    right = [Span("● recorded", "good"), Span(" ")]
+    if head.live:
+        right[1:1] = [Span("  "), Span("◍ live", "warn")]
+    elif width >= _FINISHED_FROM_CELLS:
+        right[1:1] = [Span("  "), Span("■ finished", "dim")]
+    return spread(left, right, width)
 
 
 def _position(scene: Scene, width: int) -> Line:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from tsviz.tui.glyphs import STATES, state_mark
+from tsviz.tui.clean import shorten
+from tsviz.tui.glyphs import COUNTED, UNKNOWN_STATE
 from tsviz.tui.lines import Document, Line, Lines, Span, clip
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.scene import Scene
 
 _WIDEST_BAR = 60
+_STRANGE_WORD_CELLS = 16
+_WORDS_FROM_CELLS = 100
 
 
 def pool(scene: Scene, width: int, height: int) -> Document:
@@ -18,12 +21,13 @@ def pool(scene: Scene, width: int, height: int) -> Document:
     pages = frame.snapshot.pool
     share = percent(pages.occupied_pages, pages.usable_pages)
     role = "bad" if pages.usable_pages and pages.empty_pages == 0 else "text"
+    zeroed = f"  {grouped(pages.zeroed_pages)} zeroed" + (" this round" if width >= _WORDS_FROM_CELLS else "")
     numbers = [
         Span(f" {grouped(pages.occupied_pages):>{len(grouped(pages.usable_pages))}} occupied", "strong"),
         Span(f" + {grouped(pages.empty_pages)} empty", role),
         Span(f" = {counted(pages.usable_pages, 'page')}", "dim"),
         Span(f"  {share:>7}", "text"),
-        Span(f"  {grouped(pages.zeroed_pages)} zeroed this round", "zeroed" if pages.zeroed_pages else "dim"),
+        Span(zeroed, "zeroed" if pages.zeroed_pages else "dim"),
     ]
     cells = min(max(width - Line(tuple(numbers)).cells - 8, 8), _WIDEST_BAR)
     full, empty = bar(pages.occupied_pages, pages.usable_pages, cells)
@@ -38,11 +42,15 @@ def _counts(scene: Scene) -> Line:
     assert frame is not None
     counts = frame.snapshot.counts
     spans = [Span(" state ", "dim")]
-    known = [state for state in STATES if counts.get(state)]
-    for state in known + [state for state in counts if state not in STATES and counts[state]]:
-        mark = state_mark(state)
-        word = mark.word if state in STATES else state
-        spans += [Span(f"{mark.glyph} {grouped(counts[state])} ", mark.role), Span(f"{word}   ", "dim")]
+    for state in (*COUNTED, *(state for state in counts if state not in COUNTED)):
+        if counts.get(state):
+            mark = COUNTED.get(state, UNKNOWN_STATE)
+            word = mark.word if state in COUNTED else shorten(state, _STRANGE_WORD_CELLS)
+            spans += [Span(f"{mark.glyph} {grouped(counts[state])} ", mark.role), Span(f"{word}   ", "dim")]
+    if frame.snapshot.retracted and "retracted" not in counts:
+        mark = COUNTED["retracted"]
+        spans += [Span("of these ", "dim"), Span(f"{mark.glyph} {grouped(frame.snapshot.retracted)} ", mark.role)]
+        spans.append(Span("retracted", "dim"))
     if len(spans) == 1:
         spans.append(Span("no requests", "dim"))
     return Line(tuple(spans))

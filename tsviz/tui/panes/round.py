@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-
 from tsviz.replay.snapshot import Snapshot, Transfer
-from tsviz.tui.clean import clean, fit
+from tsviz.tui.clean import clean, shorten
 from tsviz.tui.glyphs import PINNED
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.panes.batch import batch
 from tsviz.tui.panes.states import without_frame
+from tsviz.tui.panes.waits import waits
 from tsviz.tui.scene import Scene
 
 _LABEL_CELLS = 8
@@ -30,6 +29,7 @@ def round_pane(scene: Scene, width: int, height: int) -> Document:
     snapshot = frame.snapshot
     parts: list[Document] = [_budget(snapshot, width), _events(snapshot, width)]
     parts += batch(frame, scene.selected, width)
+    parts.append(waits(snapshot, scene.selected, width))
     parts.append(_transfers(snapshot.transfers, width))
     return Stack(parts)
 
@@ -67,15 +67,16 @@ def _transfer(transfer: Transfer) -> Line:
     glyph = {"write_back": "↓", "load_back": "↑"}.get(transfer.kind, "?")
     landed = transfer.acknowledged_round
     spans = [
-        Span(f"  {glyph} ", "transfer"),
-        Span(fit(transfer.kind.replace("_", " "), max(10, min(cell_len(transfer.kind), 16)))),
-        Span(f" op {transfer.op_id}", "dim"),
-        Span(f"  {counted(transfer.pages, 'page')}"),
+        Span(f"  {glyph}", "transfer"),
+        Span(f"{PINNED.glyph if transfer.source_pinned else ' '} ", PINNED.role),
+        Span(shorten(transfer.kind.replace("_", " "), 16)),
+        Span(f" {counted(transfer.pages, 'page')}"),
     ]
     if landed is None:
-        spans.append(Span("  out at the end", "warn"))
+        spans.append(Span(" → out at the end", "warn"))
     else:
-        spans.append(Span(f"  ack in {grouped(landed)}", "accent", ("round", landed)))
+        spans.append(Span(f" → round {grouped(landed)}", "accent", ("round", landed)))
+    spans.append(Span(f"  op {transfer.op_id}", "dim"))
     if transfer.source_pinned:
-        spans.append(Span(f"  {PINNED.glyph} pinned", PINNED.role))
+        spans.append(Span("  source pinned", PINNED.role))
     return Line(tuple(spans))

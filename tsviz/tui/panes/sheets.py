@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from tsviz.tui.clean import fit
-from tsviz.tui.glyphs import CELLS, KINDS, OTHERS, STATES, UNKNOWN_STATE, Mark
+from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, OTHERS, UNKNOWN_STATE, Mark
 from tsviz.tui.keys import Key, display
 from tsviz.tui.lines import Line, Span, heading, line, wrapped
 
@@ -53,7 +53,7 @@ def legend_lines(width: int) -> list[Line]:
     """Return every glyph with its word and a sentence."""
     lines: list[Line] = []
     sections: tuple[tuple[str, Iterable[Mark]], ...] = (
-        ("States of a request", (*STATES.values(), UNKNOWN_STATE)),
+        ("States of a request", (*COUNTED.values(), UNKNOWN_STATE)),
         ("Rows of a batch", KINDS.values()),
         ("Cells of a block table", CELLS),
         ("Marks", OTHERS),

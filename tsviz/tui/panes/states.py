@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.tui.lines import Document, Line, Lines, Span, line, wrapped
+from tsviz.tui.lines import Document, Lines, line, wrapped
 from tsviz.tui.scene import Scene
 
 LEAST_COLUMNS, LEAST_ROWS = 48, 14
@@ -29,16 +29,11 @@ def without_frame(scene: Scene, width: int, height: int) -> Document | None:
             sentences.append("It is still being written: r looks again.")
     else:
         title, role, sentences = f"◌ Loading round {scene.round:,} …", "dim", []
-    body: list[Line] = [line(Span(f" {piece.text}", role)) for piece in map(_first, wrapped(title, width - 2))]
+    body = wrapped(title, width, role, indent=1)
     for sentence in sentences:
-        body.append(line(""))
-        body += [line(Span(f" {_first(piece).text}", "text")) for piece in wrapped(sentence, width - 2)]
+        body += [line(""), *wrapped(sentence, width, indent=1)]
     above = max((height - len(body)) // 3, 0)
     return Lines([line("")] * above + body)
-
-
-def _first(piece: Line) -> Span:
-    return piece.spans[0]
 
 
 def too_small(_scene: Scene, columns: int, rows: int) -> Document:

@@ -13,6 +13,7 @@ from tsviz.tui.lines import Document, Line, Lines, Span, Stack, clip, line, wrap
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.panes.blocks import changes, grid
 from tsviz.tui.panes.states import without_frame
+from tsviz.tui.panes.waits import reserve_lines, why
 from tsviz.tui.scene import Scene
 
 
@@ -24,20 +25,21 @@ def tables(scene: Scene, width: int, height: int) -> Document:
     frame = scene.frame
     assert frame is not None
     if scene.selected is None:
-        return Lines(wrapped(" No request is selected: ↑ ↓ or a click selects one.", width, "dim"))
+        return Lines(wrapped("No request is selected: ↑ ↓ or a click selects one.", width, "dim", indent=1))
     request = next((r for r in (frame.request(scene.selected),) if r is not None), None)
     if request is None:
         request = next((r for r in frame.snapshot.requests if r.submission == scene.selected), None)
     if request is None:
         name = shorten(scene.selected_id or f"submission {scene.selected}", max(width - 3, 1))
         words = f"It is not in the system in round {grouped(frame.snapshot.round)}. [ and ] go to rounds where it is."
-        return Lines((line(Span(f" {name}", "title")), *wrapped(f" {words}", width, "dim")))
-    parts: list[Document] = [_card(request, width)]
+        return Lines((line(Span(f" {name}", "title")), *wrapped(words, width, "dim", indent=1)))
+    reserve = frame.snapshot.reserve if frame.snapshot.selected == scene.selected else None
+    parts: list[Document] = [_card(request, width), Lines((*why(request, width), *reserve_lines(reserve, width)))]
     if frame.snapshot.selected != scene.selected:
         return Stack((*parts, Lines((line(""), line(Span(" ◌ loading its tables …", "dim"))))))
     if not frame.snapshot.tables:
-        why = _WITHOUT_TABLE.get(request.state, "it holds no pages in this round")
-        return Stack((*parts, Lines((line(""), *wrapped(f" No block table: {why}.", width, "dim")))))
+        reason = _WITHOUT_TABLE.get(request.state, "it holds no pages in this round")
+        return Stack((*parts, Lines((line(""), *wrapped(f"No block table: {reason}.", width, "dim", indent=1)))))
     parts += [changes(table, width) for table in frame.snapshot.tables]
     for table in frame.snapshot.tables:
         parts += grid(table, width)
@@ -67,7 +69,8 @@ def _card(request: RequestLine, width: int) -> Document:
 
     name = Span(shorten(request.request, max(width - 14, 6)), "title")
     prompt_words = f"{percent(done, prompt)} of {grouped(prompt)}"
-    output_words = f"{grouped(request.generated_tokens)} of {grouped(request.max_new_tokens)}"
+    limit = f"of {grouped(request.max_new_tokens)}" if request.max_new_tokens else "of undeclared"
+    output_words = f"{grouped(request.generated_tokens)} {limit}"
     times = Span(counted(request.retractions, "time"), "retracted" if request.retractions else "text")
     return Lines(
         (

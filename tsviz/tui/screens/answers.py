@@ -73,7 +73,7 @@ def found(view: RecordedView, request: str, round_: int) -> Found:
 
 
 def history(view: RecordedView, buckets: int) -> History:
-    """Return the pool over the whole trace."""
+    """Return the pool over the whole trace: the most occupied pages in each of at most `buckets` pieces."""
     rounds = view.head.rounds
     if rounds == 0 or not isinstance(view, PoolHistory):
         return History(None)

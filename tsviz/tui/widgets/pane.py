@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
+from operator import attrgetter
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -18,6 +20,8 @@ from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Line, Lines, Target, target_at
 from tsviz.tui.scene import Scene
 from tsviz.tui.theme import COMPONENTS, role_styles
+
+_role = attrgetter("role")
 
 Build = Callable[[Scene, int, int], Document]
 """A pane's pure function: scene, width and height in cells to a document."""
@@ -64,9 +68,9 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         self._scene = Scene()
         self._document: Document = Lines(())
         self._built_for = Size(0, 0)
-        self._drawn: dict[int, Line] = {}
+        self._made: dict[int, Line] = {}
         self._styles_of: dict[tuple[str, str], Style] = {}
-        self.lines_made = 0
+        self.lines_drawn = 0
         """Lines that were drawn so far: what tests hold against the height."""
 
     @property
@@ -77,7 +81,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
     def show(self, scene: Scene) -> None:
         """Show `scene`: keep its selection in sight if it moved, and redraw the visible lines that differ."""
         self._scene = scene
-        if self.size.width and self._displayed:
+        if self._displayed and self._area.width:
             self._update()
         else:
             self._built_for = Size(0, 0)
@@ -87,27 +91,48 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         """Whether the pane is displayed at all (a hidden tab builds nothing)."""
         return all(node.display for node in self.ancestors_with_self if isinstance(node, Widget))
 
+    @property
+    def _area(self) -> Size:
+        """The cells that lines are drawn into, without the scrollbar."""
+        return self.scrollable_content_region.size
+
     def _update(self) -> None:
-        before, old_height = self._document.focus, self._document.height
-        self._document = self._build(self._scene, self.size.width, self.size.height)
-        resized = self._built_for != self.size
-        self._built_for = self.size
-        if self._document.height != old_height or resized or self.virtual_size.width != self.size.width:
-            self.virtual_size = Size(self.size.width, self._document.height)
-        focus = self._document.focus
+        area, before, old_height = self._area, self._document.focus, self._document.height
+        document = self._build(self._scene, area.width, area.height)
+        resized = self._built_for != area
+        self._document, self._built_for = document, area
+        drawn, self._made = self._made, {}
+        if document.height != old_height or resized:
+            self._reach(Size(area.width, document.height))
+        focus = document.focus
         if focus is not None and (focus != before or resized):
-            self.scroll_to_region(Region(0, focus, 1, 1), animate=False, force=True, immediate=True, x_axis=False)
+            above = max(focus - 1, 0)  # a heading above the selection is kept in sight with it
+            place = Region(0, above, 1, focus - above + 1)
+            self.scroll_to_region(place, animate=False, force=True, immediate=True, x_axis=False)
         if resized:
-            self._drawn.clear()
             self.refresh()
             return
         top = self.scroll_offset.y
-        for y in range(top, top + self.size.height):
-            if self._drawn.get(y) != self._line(y):
-                self.refresh_line(y)
+        differ = [y for y in range(area.height) if drawn.get(top + y) != self._line(top + y)]
+        if differ:
+            self.refresh(*(Region(0, y, area.width, 1) for y in differ))
 
-    def _line(self, y: int) -> Line:
-        return self._document.line(y) if 0 <= y < self._document.height else Line()
+    def _reach(self, size: Size) -> None:
+        """Scroll over `size` from now on, as `ScrollView` does it when its own size changes.
+
+        Assigning `virtual_size` would lay out the whole screen and send all of it again, on every step that makes a
+        list longer; the place of a pane does not depend on what is in it.
+        """
+        self.set_reactive(Pane.virtual_size, size)
+        self._scroll_update(size)
+
+    def _line(self, number: int) -> Line:
+        """Return a line of the document, made once for each document."""
+        made = self._made.get(number)
+        if made is None:
+            made = self._document.line(number) if 0 <= number < self._document.height else Line()
+            self._made[number] = made
+        return made
 
     def on_resize(self) -> None:
         """Build for the new size."""
@@ -115,14 +140,8 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_show(self) -> None:
         """Build what was not built while hidden."""
-        if self._built_for != self.size and self.size.width:
+        if self._built_for != self._area:
             self._update()
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Forget what was drawn elsewhere: after a scroll every visible line is drawn anew."""
-        super().watch_scroll_y(old_value, new_value)
-        if round(old_value) != round(new_value):
-            self._drawn.clear()
 
     def notify_style_update(self) -> None:
         """Forget colours: the theme changed."""
@@ -131,12 +150,13 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """Return visible line `y` as a strip; the last door at which a string is cleaned."""
-        number = y + self.scroll_offset.y
-        drawn = self._line(number)
-        self._drawn[number] = drawn
-        self.lines_made += 1
-        segments = [Segment(clean(span.text), self._style(span.role, drawn.base)) for span in drawn.spans]
-        return Strip(segments).adjust_cell_length(self.size.width, self._style("text", drawn.base))
+        drawn = self._line(y + self.scroll_offset.y)
+        self.lines_drawn += 1
+        segments = [
+            Segment(clean("".join(span.text for span in spans)), self._style(role, drawn.base))
+            for role, spans in groupby(drawn.spans, _role)
+        ]
+        return Strip(segments).adjust_cell_length(self._area.width, self._style("text", drawn.base))
 
     def _style(self, role: str, base: str) -> Style:
         style = self._styles_of.get((role, base))

@@ -1,0 +1,77 @@
+"""Small recordings of the real scheduler, made by the command line, and the twin."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tsviz.adapters.tokenspeed import PackageMissing, load_real
+from tsviz.cli.main import main
+from tsviz.trace.reader import Part, open_bundle
+
+os.environ["SPDLOG_LEVEL"] = "off"
+
+# Six undeclared requests of 810 prompt and 1,080 output tokens on 64 pages of 16 tokens: they cannot all stay.
+CROWDED = (
+    {"id": "r1", "arrival_ms": 5, "prompt_tokens": 150, "output_tokens": 160, "max_new_tokens": 0},
+    {"id": "r2", "arrival_ms": 10, "prompt_tokens": 90, "output_tokens": 220, "max_new_tokens": 0},
+    {"id": "r3", "arrival_ms": 15, "prompt_tokens": 210, "output_tokens": 120, "max_new_tokens": 0},
+    {"id": "r4", "arrival_ms": 20, "prompt_tokens": 60, "output_tokens": 260, "max_new_tokens": 0},
+    {"id": "r5", "arrival_ms": 25, "prompt_tokens": 120, "output_tokens": 180, "max_new_tokens": 0},
+    {"id": "r6", "arrival_ms": 30, "prompt_tokens": 180, "output_tokens": 140, "max_new_tokens": 0},
+)
+
+Record = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def real() -> ModuleType:
+    """The real scheduler package."""
+    try:
+        return load_real()
+    except PackageMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def twin() -> Any:
+    """The drop-in module of the twin."""
+    return importlib.import_module("tsviz.scheduler.compat")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    """Record a workload with the real scheduler; returns the bundle's path."""
+    pytest.importorskip("tokenspeed_scheduler")
+    made: list[Path] = []
+
+    def run(*options: str, workload: str | None = None) -> Path:
+        if workload is None:
+            crowded = tmp_path / "crowded.jsonl"
+            crowded.write_text("".join(json.dumps(row) + "\n" for row in CROWDED))
+            workload = f"plain:{crowded}"
+        out = tmp_path / f"recorded{len(made)}"
+        made.append(out)
+        with pytest.raises(SystemExit) as ended:
+            main(["record", "--workload", workload, "--out", str(out), "--format", "json", *options])
+        assert ended.value.code in (0, None)
+        return out
+
+    return run
+
+
+@pytest.fixture
+def part_of() -> Callable[..., Part]:
+    """Open the first part of a bundle, or the one of a node and rank."""
+
+    def open_(path: Path, node: str | None = None, rank: int | None = None) -> Part:
+        return open_bundle(path).part(node, rank)
+
+    return open_

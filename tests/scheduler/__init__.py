@@ -1,0 +1,1 @@
+"""Tests of the twin alone; against the real package see `tests/conformance`."""

@@ -1,0 +1,52 @@
+"""`tsviz index`: derive the decisions of a trace that was recorded without them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .rows import format_option, print_rows
+from .traces import open_place, parse_place, unreadable
+
+
+@click.command("index", short_help="Derive why: re-execute a trace in the twin and keep its decisions.")
+@click.argument("trace")
+@format_option
+def command(trace: str, form: str) -> None:
+    """Re-execute TRACE in the twin, compare every round, and keep the decisions in the user's cache.
+
+    `open` and `sql` then show them as derived, up to the last round that was verified. A trace that was recorded with
+    its decisions needs no index.
+    """
+    from tsviz.replay.index import build_index
+
+    place = parse_place(trace)
+    bundle, chosen = open_place(place)
+    rows: list[dict[str, Any]] = []
+    for part in bundle.parts if place.node is None else [chosen]:
+        name = f"{part.node}/{part.rank}"
+        with unreadable():
+            index = build_index(part, progress=_progress(name))
+        different = index.divergence
+        rows.append(
+            {
+                "part": name, "verified_rounds": index.verified_rounds, "recorded_rounds": index.recorded_rounds,
+                "outcome": "equal" if different is None else "diverged",
+                "round": different and different.round, "field": different and different.field,
+                "expected": different and different.expected, "got": different and different.got,
+            }
+        )  # fmt: skip
+    if sys.stderr.isatty():
+        click.echo("\r\033[K", nl=False, err=True)
+    print_rows(rows, form)
+    if any(row["outcome"] == "diverged" for row in rows):
+        raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the twin does not make these plans")
+
+
+def _progress(name: str) -> Any:
+    if not sys.stderr.isatty():
+        return None
+    return lambda done, of: click.echo(f"\r{name}: {done:,} of {of:,} rounds", nl=False, err=True)

@@ -1,0 +1,214 @@
+"""`tsviz whatif`: run a trace again with a knob turned, and say what changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .rows import format_option, print_rows
+from .schedulers import NAMES, load_scheduler
+from .traces import open_place, parse_place, unreadable
+
+if TYPE_CHECKING:
+    from tsviz.replay.whatif import Outcome, Study
+    from tsviz.replay.whatif_knobs import Change
+    from tsviz.trace.reader import Bundle, Part
+
+_CELL_FIGURES = (
+    "rounds", "virtual_s", "finished", "live", "refused", "retractions", "recomputed_tokens", "tokens_per_s",
+    "ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "tpot_p95_ms", "hit_rate", "empty_rounds", "stuck_rounds",
+)  # fmt: skip
+
+
+@click.command("whatif", short_help="Run a trace again with a knob turned.")
+@click.argument("trace")
+@click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="Turn a knob; may be said repeatedly.")
+@click.option(
+    "--at", "at_round", type=click.IntRange(min=1), help="Turn it in front of this round, not from the start."
+)
+@click.option("--sweep", "axes", multiple=True, metavar="KNOB=A..B[:STEP|:log]", help="Run a grid of one or two knobs.")
+@click.option("--find", type=click.Choice(("smallest",)), help="Search the one --sweep for a value with --where.")
+@click.option("--where", metavar="SQL", help="Condition over the figures, such as 'retractions = 0 and live = 0'.")
+@click.option("--scan", is_flag=True, help="--find: run every value instead of halving.")
+@click.option("--scheduler", type=click.Choice(NAMES), default="twin", show_default=True, help="Whose plans.")
+@click.option("--max-rounds", type=click.IntRange(min=1), help="Bound of every run.")
+@click.option(
+    "--unfinished", type=click.IntRange(min=1), metavar="TOKENS",
+    help="What requests want in all that had not finished; otherwise one token more than they got.",
+)  # fmt: skip
+@click.option(
+    "--show", type=click.Choice(("figures", "requests", "fit")), default="figures", show_default=True,
+    help="Which table goes to standard output.",
+)  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), help="Record the changed run into a new bundle.")
+@format_option
+def command(
+    trace: str, settings: tuple[str, ...], at_round: int | None, axes: tuple[str, ...], find: str | None,
+    where: str | None, scan: bool, scheduler: str, max_rounds: int | None, unfinished: int | None, show: str,
+    out: Path | None, form: str,
+) -> None:  # fmt: skip
+    """Run the requests of TRACE again in closed loop with knobs turned, timed by a cost model fitted to TRACE.
+
+    The run is compared with the re-timed baseline: the same requests and the same model with nothing turned. How well
+    that reproduces the recording is said first. TRACE is only read. With --at the recorded calls are made again as
+    they were up to that round, and chunk, batch, mixed or more pages are turned in front of its plan (twin only).
+
+    \b
+    Knobs: pages, host_pages, groups, chunk, batch, mixed, width, overlap, prefix_page, prefix_cache, replay_tokens,
+    max_new (declared, undeclared or N), acceptance; the scheduler's own names (max_scheduled_tokens) do too.
+
+    \b
+    tsviz whatif stuck --set max_new=declared
+    tsviz whatif small --sweep pages=65..257:64 --sweep mixed=on,off
+    tsviz whatif small --sweep pages=65..257 --find smallest --where 'retractions = 0'
+    """
+    from tsviz.replay.whatif import study
+    from tsviz.replay.whatif_knobs import parse_change
+    from tsviz.replay.whatif_words import fit_rows, metric_rows, outcome_words, request_rows, study_words
+
+    bundle, part = open_place(parse_place(trace))
+    with _refusals():
+        changes = [parse_change(text) for text in settings]
+    wrong = [change.knob.name for change in changes if at_round is not None and not change.knob.midway]
+    if wrong:
+        raise CliError(ExitCode.USAGE, f"--at {at_round}: {', '.join(wrong)} can be turned from round 1 only")
+    if at_round is not None and out is not None:
+        raise CliError(ExitCode.USAGE, "--out: a bundle has one configuration; a run with --at has two")
+    if (find is None) != (where is None) or (find and len(axes) != 1) or len(axes) > 2 or (axes and out is not None):
+        raise CliError(
+            ExitCode.USAGE, "expected one or two --sweep; --find needs --where and one --sweep; no --out then"
+        )
+    with _refusals(), unreadable():
+        module = load_scheduler(scheduler)
+        ready = study(part, module, at_round=at_round, max_rounds=max_rounds, unfinished_tokens=unfinished)
+        _say(study_words(ready))
+        if axes:
+            rows = _sweep(ready, changes, axes, find, where, scan=scan)
+        else:
+            outcome = ready.run(changes) if out is None else _record(ready, changes, bundle, part, scheduler, out)
+            _say(outcome_words(ready, outcome))
+            if show == "requests":
+                rows = request_rows(ready.compare(outcome), "baseline", "what_if")
+            else:
+                rows = fit_rows(ready) if show == "fit" else metric_rows(ready, outcome)
+    print_rows(rows, form)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what a what-if cannot do into exit code 2, with its words."""
+    from tsviz.replay.retime_cost import NothingToFit
+    from tsviz.replay.whatif_knobs import BadKnob
+    from tsviz.replay.whatif_midway import RefusedConfig
+    from tsviz.replay.whatif_source import CannotRetime
+    from tsviz.replay.whatif_sweep import BadPredicate
+    from tsviz.trace.errors import CannotRecord
+
+    try:
+        yield
+    except RefusedConfig as error:
+        raise CliError(ExitCode.USAGE, f"the scheduler refuses this configuration: {error}") from error
+    except (BadKnob, BadPredicate, CannotRetime, NothingToFit, CannotRecord) as error:
+        raise CliError(ExitCode.USAGE, str(error)) from error
+
+
+def _say(lines: list[str]) -> None:
+    from .output import clean
+
+    for line in lines:
+        click.echo(clean(line), err=True)
+
+
+def _sweep(
+    ready: Study, changes: list[Change], axes: tuple[str, ...], find: str | None, where: str | None, *, scan: bool
+) -> list[dict[str, Any]]:
+    from tsviz.replay.whatif_sweep import Predicate, Trial, find_smallest, parse_axis, sweep
+    from tsviz.replay.whatif_words import cell_row, search_words
+
+    parsed = [parse_axis(text) for text in axes]
+    if find is None or where is None:
+        rows = []
+        for cell in sweep(ready, changes, parsed):
+            rows.append(cell_row(cell, _CELL_FIGURES))
+            _progress(f"{len(rows)} runs: {' '.join(map(str, cell.changes))}")
+        _progress("")
+        return rows
+
+    def told(trial: Trial) -> None:
+        _progress(f"{trial.cell.changes[-1]} {'yes' if trial.holds else 'no'}")
+
+    search = find_smallest(ready, changes, parsed[0], Predicate(where, ready.baseline.figures), scan=scan, told=told)
+    _progress("")
+    _say(search_words(search, where))
+    return [{"holds": trial.holds} | cell_row(trial.cell, _CELL_FIGURES) for trial in search.trials]
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[K{text}", nl=False, err=True)
+
+
+def _record(ready: Study, changes: list[Change], bundle: Bundle, part: Part, scheduler: str, out: Path) -> Outcome:
+    """Run with a recorder around the scheduler; the bundle's metadata says what it is a what-if of."""
+    from tsviz import __version__
+    from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
+    from tsviz.engine.clock import VirtualClock
+    from tsviz.replay.whatif_knobs import changed_config
+    from tsviz.replay.whatif_run import check_config
+    from tsviz.trace.api_events import event_reader
+    from tsviz.trace.config import describe_config
+    from tsviz.trace.recorder import Recorder
+    from tsviz.trace.writer import BundleWriter
+
+    module, clock = ready.module, VirtualClock(ready.source.origin_ns)
+    check_config(changed_config(part.config, changes, module), module)
+    meta = {
+        "tool": f"tsviz {__version__}", "command": ["tsviz", *sys.argv[1:]], "scheduler": scheduler,
+        "workload": bundle.meta.get("workload", {}),
+        "what_if": {"of": bundle.name, "part": f"{part.node}/{part.rank}", "changes": list(map(str, changes))},
+    }  # fmt: skip
+    writer = BundleWriter(out, meta=meta, tokens=part.token_mode)
+    made: list[Recorder] = []
+
+    def open_recorder(config: Any) -> Recorder:
+        made.append(
+            writer.recorder(
+                node=part.node, rank=part.rank, config=describe_config(config), engine=engine_of(module),
+                event_reader=event_reader(module), now_ns=clock.now_ns, clock="virtual", rule_set=RULE_SET,
+            )
+        )  # fmt: skip
+        return made[-1]
+
+    end: dict[str, Any] = {"error": "the run was not finished"}
+    try:
+        outcome = ready.run(
+            changes, module=recording_module(module, open_recorder), clock=clock, observer=_Observer(made)
+        )
+        summary = outcome.run.summary
+        ended = {"reason": summary.reason.value, "detail": summary.detail, "rounds": summary.rounds}
+        end = {"parts": {f"{part.node}/{part.rank}": ended}, "error": None}
+    finally:
+        writer.close(end)
+    click.echo(f"{out}: recorded", err=True)
+    return outcome
+
+
+class _Observer:
+    """Passes on what the loop tells to the recorder, which exists once its scheduler does."""
+
+    def __init__(self, recorders: list[Any]) -> None:
+        self._recorders = recorders
+
+    def arrivals(self, arrivals: Mapping[str, Any]) -> None:
+        """Arrivals of the next submit call."""
+        self._recorders[-1].arrivals(arrivals)
+
+    def forward(self, start_ns: int, end_ns: int) -> None:
+        """Device interval of the last plan's batch."""
+        self._recorders[-1].forward(start_ns, end_ns)

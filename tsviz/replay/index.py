@@ -1,0 +1,119 @@
+"""The index of a trace: its decided tables, in the user's cache, keyed by content (architecture.md, section 5).
+
+An index that came with a bundle is not looked at; one that is damaged, foreign or of another version is built anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tsviz.trace import layout
+from tsviz.trace.catalogue import TABLES
+from tsviz.trace.cold import ColdTables
+from tsviz.trace.decided import DECIDED
+from tsviz.trace.errors import TraceError
+from tsviz.trace.reader import Part
+
+from .derive import Derivation, derive
+from .verify import Divergence
+
+VERSION = 1
+"""Of what stands in an index; another number makes every index be built anew."""
+_INDEX_FILE = "index.json"
+
+
+def cache_directory() -> Path:
+    """Return the folder of all indexes: `TSVIZ_CACHE`, or `tsviz` in the user's cache folder."""
+    if chosen := os.environ.get("TSVIZ_CACHE"):
+        return Path(chosen)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "tsviz"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tsviz"
+
+
+class Index:
+    """The decided tables of one part, as far as the twin agrees with the recording."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open an index. Raises `TraceError` when it is damaged."""
+        path = directory / _INDEX_FILE
+        described = layout.read_json(path)
+        if described.get("version") != VERSION:
+            raise TraceError(path, "version", str(VERSION), repr(described.get("version"))[:40])
+        self.verified_rounds: int = layout.field(path, described, "verified_rounds", int)
+        self.recorded_rounds: int = layout.field(path, described, "recorded_rounds", int)
+        found = described.get("divergence")
+        self.divergence = Divergence(**found) if isinstance(found, dict) else None
+        self._tables = ColdTables(directory / layout.COLD)
+        self._loaded: dict[str, pa.Table] = {}
+
+    @property
+    def last_round(self) -> int:
+        """The last round whose decisions are known."""
+        return self._tables.last_round
+
+    def table(self, name: str) -> pa.Table:
+        """Return a decided table, validated. Raises `TraceError`, and KeyError for a name that is none."""
+        if name not in self._loaded:
+            table = DECIDED[name]
+            batches = list(self._tables.batches(table))
+            self._loaded[name] = pa.Table.from_batches(batches, table.schema).unify_dictionaries().combine_chunks()
+        return self._loaded[name]
+
+
+def content_key(part: Part) -> str:
+    """Return the key of a part's index: a digest of its description and of what says that its tables are whole."""
+    hasher = hashlib.blake2b(digest_size=16)
+    hasher.update(f"{VERSION}/{layout.schema_version()}/{sorted(TABLES)}".encode())
+    for relative in (layout.PART_FILE, f"{layout.COLD}/{layout.MANIFEST_FILE}", f"{layout.HOT}/{layout.COMMITS_FILE}"):
+        path = part.directory / relative
+        if path.exists():
+            hasher.update(relative.encode())
+            hasher.update(path.read_bytes())
+    return hasher.hexdigest()
+
+
+def open_index(part: Part) -> Index | None:
+    """Return the part's index if a sound one is in the cache."""
+    directory = cache_directory() / content_key(part)
+    if not directory.is_dir():
+        return None
+    try:
+        return Index(directory)
+    except (TraceError, TypeError):
+        shutil.rmtree(directory, ignore_errors=True)
+        return None
+
+
+def build_index(part: Part, *, progress: Callable[[int, int], None] | None = None) -> Index:
+    """Return the part's index, building it if there is none. Raises `TraceError`, OSError."""
+    existing = open_index(part)
+    if existing is not None:
+        return existing
+    cache = cache_directory()
+    cache.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix="draft-", dir=cache))
+    try:
+        derivation = derive(part, draft, progress=progress)
+        layout.write_json(draft / _INDEX_FILE, _describe(derivation))
+        target = cache / content_key(part)
+        shutil.rmtree(target, ignore_errors=True)
+        draft.replace(target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return Index(target)
+
+
+def _describe(derivation: Derivation) -> dict[str, Any]:
+    return {"version": VERSION} | asdict(derivation)

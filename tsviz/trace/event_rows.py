@@ -1,0 +1,224 @@
+"""The rows of one advance call, column by column, and what its events mean for the tokens that requests hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import add
+from typing import Any
+
+from . import entries as e
+from .builder import TableBuilder
+from .causes import Causes
+from .chains import ChainBook
+from .refusals import refused_at
+from .rounds import PlanBook
+from .tokens import PageBook
+
+_RESULT = "ExtendResult"
+"""Name of the class of results in the public API; its fields are read directly."""
+_ENDS = frozenset((e.FINISH, e.ABORT, e.FAILED, e.SUCCEEDED))
+_REMOTE = frozenset((e.REMOTE_PREFILL_DONE, e.SUCCEEDED, e.FAILED))
+
+
+class EventRows:
+    """Appends to the tables events and grown_pages; keeps `causes`, the plan book and the page book up to date."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, TableBuilder],
+        *,
+        book: PlanBook,
+        pages: PageBook,
+        chains: ChainBook | None,
+        reader: e.EventReader,
+        full: bool,
+    ) -> None:
+        """`full`: whether tokens are recorded."""
+        self._table, self._grown = tables["events"].columns, tables["grown_pages"]
+        self._book, self._pages, self._chains = book, pages, chains
+        self._reader, self._full = reader, full
+        self._result = next((kind for kind in reader if kind.__name__ == _RESULT), None)
+        self._held: dict[int, int] = {}
+        self.causes = Causes()
+
+    def submitted(self, submission: int, prompt_tokens: int) -> None:
+        """Note how many tokens an accepted request starts with."""
+        self._held[submission] = prompt_tokens
+
+    def add(self, entry: e.AdvanceEntry, sequence: int, round_: int) -> None:
+        """Append the events of a call, which precedes the plan of `round_`."""
+        if entry.failure is not None or entry.held is not None:
+            self._add(entry, entry.events, 0, sequence, round_)
+            return
+        # Nearly all events are results that land one behind the other: those are taken column by column.
+        first = 0
+        for kind, group in groupby(entry.events, type):
+            run = list(group)
+            if kind is not self._result or not self._results(entry, run, first, sequence, round_):
+                self._add(entry, run, first, sequence, round_)
+            first += len(run)
+
+    def _results(self, entry: e.AdvanceEntry, run: Sequence[Any], first: int, sequence: int, round_: int) -> bool:
+        """Append results that all land; returns False, with nothing done, when one is of a request that is not live."""
+        requests = [v.request_id for v in run]
+        submissions, held = self._book.submissions(requests), self._held
+        if not all(map(held.__contains__, submissions)):
+            return False
+        tokens = [v.tokens for v in run]
+        candidates = [v.spec_candidate_ids for v in run]
+        count, table, full = len(run), self._table, self._full
+        lengths = list(map(len, tokens))
+        held.update(zip(submissions, map(add, map(held.__getitem__, submissions), lengths), strict=True))
+        if not full:
+            for submission, pages in self._pages.grow_all(submissions, tokens):
+                self._grow(submission, pages, round_)
+        causes = self.causes.results(submissions)
+        table["call_seq"].repeat(sequence, count)
+        table["round"].repeat(round_, count)
+        table["item"].extend(range(first, first + count))
+        table["kind"].repeat_text(e.EXTEND_RESULT, count)
+        table["request"].extend_text(requests)
+        table["submission"].extend(submissions)
+        table["op_id"].repeat(None, count)
+        table["value"].repeat(None, count)
+        table["applied"].repeat(True, count)
+        table["token_count"].extend(lengths)
+        table["candidate_count"].extend(map(len, candidates))
+        if full:
+            table["tokens"].extend(tokens)
+            table["candidates"].extend(candidates)
+        else:
+            table["tokens"].repeat_missing(count)
+            table["candidates"].repeat_missing(count)
+        self._caused(entry, causes)
+        return True
+
+    def _caused(self, entry: e.AdvanceEntry, causes: Sequence[int | None]) -> None:
+        table, began = self._table, self.causes.start_ns
+        if causes.count(causes[0]) == len(causes):
+            start = None if causes[0] is None else began(causes[0])
+            table["cause_round"].repeat(causes[0], len(causes))
+            table["delay_ns"].repeat(None if start is None else entry.time_ns - start, len(causes))
+            return
+        starts = [None if cause is None else began(cause) for cause in causes]
+        table["cause_round"].extend_optional(causes)
+        table["delay_ns"].extend_optional([None if start is None else entry.time_ns - start for start in starts])
+
+    def _add(self, entry: e.AdvanceEntry, raw: Sequence[Any], first: int, sequence: int, round_: int) -> None:
+        """Append events of any kind, of which `first` is the position of the first one in the call."""
+        reader, named = self._reader, self._book.submission
+        events: list[e.Event] = [v if type(v) is e.Event else reader[type(v)](v) for v in raw]
+        submissions = [-1 if v.request is None else named(v.request) for v in events]
+        applied, landed = len(events), self._land(entry, events, submissions)
+        if entry.failure is not None:
+            ran = [self.causes.ran(submission) for submission in submissions]
+            applied = refused_at(events, entry.failure, [i for i, count in enumerate(landed) if count], ran)
+        causes = self._causes_of(events, submissions, applied)
+        for item in range(applied):
+            self._apply(events[item], submissions[item], landed[item], round_)
+        self._rows(events, submissions, landed, applied, range(first, first + len(events)), sequence, round_)
+        if events:
+            self._caused(entry, causes)
+
+    def _land(self, entry: e.AdvanceEntry, events: Sequence[e.Event], submissions: Sequence[int]) -> list[int]:
+        """Return how many tokens the request of each event took.
+
+        A result of a live request always lands, unless the call raised before it. A bootstrap token lands only while
+        its request waits for it, and no result can come then. Where that leaves a question, `entry.held` answers it.
+        """
+        held, told = self._held, entry.held
+        landed = [0] * len(events)
+        resulted = {s for v, s in zip(events, submissions, strict=True) if v.tokens} if told is not None else set()
+        for item, (event, submission) in enumerate(zip(events, submissions, strict=True)):
+            have = held.get(submission)
+            if event.kind == e.REMOTE_PREFILL_DONE:
+                count = 0 if submission in resulted or event.value is None or event.value < 0 else 1
+            else:
+                count = len(event.tokens)
+                if event.kind in _ENDS and entry.failure is None:
+                    held.pop(submission, None)
+            if not count or have is None:
+                continue
+            if told is not None and have + count > told.get(event.request or "", have + count):
+                continue
+            held[submission] = have + count
+            landed[item] = count
+        return landed
+
+    def _causes_of(self, events: Sequence[e.Event], submissions: Sequence[int], applied: int) -> list[int | None]:
+        causes = self.causes
+        found: list[int | None] = [None] * len(events)
+        for item, (event, submission) in enumerate(zip(events, submissions, strict=True)):
+            if item > applied:
+                break
+            kind = event.kind
+            if kind == e.EXTEND_RESULT:
+                found[item] = causes.result(submission)
+            elif event.op_id is not None:
+                found[item] = causes.operation(event.op_id)
+            elif kind in _REMOTE:
+                found[item] = causes.remote(submission)
+            if item < applied:
+                if kind in _ENDS:
+                    causes.ended(submission)
+                elif kind == e.RETRACT:
+                    causes.retracted(submission)
+        return found
+
+    def _apply(self, event: e.Event, submission: int, landed: int, round_: int) -> None:
+        """Follow a request's tokens, so that pages which it fills are known by identity; drop what ended."""
+        if event.kind in _ENDS:
+            self._held.pop(submission, None)
+            self._pages.forget(submission)
+            if self._chains is not None:
+                self._chains.forget(submission)
+        elif event.kind == e.RETRACT and event.request is not None:
+            self._book.retract(event.request)
+        elif landed and not self._full:
+            tokens = (event.value or 0,) if event.kind == e.REMOTE_PREFILL_DONE else event.tokens
+            self._grow(submission, self._pages.grow(submission, tokens), round_)
+
+    def _grow(self, submission: int, pages: Sequence[tuple[int, int]], round_: int) -> None:
+        for index, page in pages:
+            self._grown.add(round=round_, submission=submission, index=index, page=page)
+            if self._chains is not None:
+                self._chains.grown(submission, page, self._pages)
+
+    def _rows(
+        self,
+        events: Sequence[e.Event],
+        submissions: Sequence[int],
+        landed: Sequence[int],
+        applied: int,
+        items: range,
+        sequence: int,
+        round_: int,
+    ) -> None:
+        table, count, full = self._table, len(events), self._full
+        table["call_seq"].repeat(sequence, count)
+        table["round"].repeat(round_, count)
+        table["item"].extend(items)
+        table["kind"].extend_text([v.kind for v in events])
+        table["request"].extend_text([v.request for v in events])
+        table["submission"].extend(submissions)
+        table["op_id"].extend_optional([v.op_id for v in events])
+        table["value"].extend_optional([_value(v, full=full) for v in events])
+        table["applied"].extend([True] * applied + [False] * (count - applied))
+        table["token_count"].extend(
+            [n if v.kind == e.REMOTE_PREFILL_DONE else len(v.tokens) for v, n in zip(events, landed, strict=True)]
+        )
+        table["candidate_count"].extend([len(v.candidates) for v in events])
+        if full:
+            table["tokens"].extend([v.tokens for v in events])
+            table["candidates"].extend([v.candidates for v in events])
+        else:
+            table["tokens"].repeat_missing(count)
+            table["candidates"].repeat_missing(count)
+
+
+def _value(event: e.Event, *, full: bool) -> int | None:
+    value: Any = event.value
+    if full or value is None or event.kind != e.REMOTE_PREFILL_DONE:
+        return None if value is None else int(value)
+    return 0 if value >= 0 else -1
