@@ -94,7 +94,7 @@ def _row(compared: Compared) -> dict[str, object]:
     return {
         "version": compared.version, "outcome": compared.outcome, "round": compared.round,
         "finding": None if compared.finding is None else ("there" if compared.finding else "gone"),
-        "expected": compared.expected, "got": compared.got, "note": compared.note,
+        "shows": compared.shows, "expected": compared.expected, "got": compared.got, "note": compared.note,
     }  # fmt: skip
 
 
@@ -106,5 +106,8 @@ def _sentences(result: Bisected, base: str, finding: str | None) -> list[str]:
     if finding is not None and result.first_without is None:
         said.append(f"{finding}: still there in every later version that could make the run")
     elif finding is not None:
-        said.append(f"{finding}: gone in {result.first_without}")
+        there = next(c for c in result.versions if c.version == result.first_without)
+        said.append(
+            f"{finding}: gone in {result.first_without}" + (f", which shows {there.shows}" if there.shows else "")
+        )
     return said

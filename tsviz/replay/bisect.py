@@ -9,19 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,3}")
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a version made of the run: a digest and a line a round, the finding's sentence if it is there."""
+    """What a version made of the run: a digest and a line a round, the findings it shows, the sentence of the one."""
 
     version: str
     digests: tuple[str, ...]
     lines: tuple[str, ...]
-    rows: tuple[Any, ...]
+    shows: tuple[str, ...]
     problem: str
     unknown: tuple[str, ...] = ()
 
@@ -47,6 +46,7 @@ class Compared:
     expected: str = ""
     got: str = ""
     finding: bool | None = None
+    shows: str = ""
     note: str = ""
 
 
@@ -142,13 +142,11 @@ def compare(base: Ran, other: Outcome) -> Compared:
         return Compared(other.version, "cannot run", note=other.reason)
     note = f"settings it does not know: {', '.join(other.unknown)}" if other.unknown else ""
     finding = bool(other.problem) if base.problem else None
-    for index, (left, right) in enumerate(zip(base.digests, other.digests, strict=False)):
-        if left != right:
-            return Compared(
-                other.version, "changed", index + 1, base.lines[index], other.lines[index], finding, note
-            )
-    if len(base.digests) != len(other.digests):
-        index = min(len(base.digests), len(other.digests))
-        counts = f"{len(base.digests)} rounds", f"{len(other.digests)} rounds"
-        return Compared(other.version, "changed", index + 1, *counts, finding, note)
-    return Compared(other.version, "equal", finding=finding, note=note)
+    shows = ", ".join(other.shows)
+    left, right = (*base.digests, f"{len(base.digests)} rounds"), (*other.digests, f"{len(other.digests)} rounds")
+    lines = (*base.lines, left[-1]), (*other.lines, right[-1])
+    for index, (one, two) in enumerate(zip(left, right, strict=False)):
+        if one != two:
+            expected, got = lines[0][index], lines[1][index]
+            return Compared(other.version, "changed", index + 1, expected, got, finding, shows, note)
+    return Compared(other.version, "equal", finding=finding, shows=shows, note=note)

@@ -39,8 +39,8 @@ def job_of(script: Script, finding: str | None, budget: int) -> dict[str, Any]:
     """Return what the process is told to do."""
     return {
         "settings": script.settings, "requests": script.requests, "lost": list(script.lost), "calls": script.calls,
-        "rounds": script.rounds, "finding": finding, "threshold": NAMED[finding].threshold if finding else 0,
-        "budget": budget,
+        "rounds": script.rounds, "finding": finding, "budget": budget,
+        "thresholds": {name: named.threshold for name, named in NAMED.items()},
     }  # fmt: skip
 
 
@@ -61,11 +61,11 @@ from typing import Any
 
 os.environ["SPDLOG_LEVEL"] = "off\""""
 
-_MAIN = '''def main(directory: str, job_file: str, result_file: str) -> None:
+_MAIN = """def main(directory: str, job_file: str, result_file: str) -> None:
     sys.path.insert(0, directory)
     with open(job_file) as file:
         job = json.load(file)
-    result = {"digests": [], "lines": [], "rows": [], "problem": "", "unknown": [], "error": ""}
+    result = {"digests": [], "lines": [], "problem": "", "shows": [], "unknown": [], "error": ""}
     where = "import"
     try:
         import tokenspeed_scheduler as api
@@ -84,9 +84,10 @@ _MAIN = '''def main(directory: str, job_file: str, result_file: str) -> None:
             rounds.append(loop.step())
             result["digests"].append(plan_digest(loop.plan))
             result["lines"].append(line(rounds[-1]))
-            result["rows"].append([[row[0], row[3]] for row in rounds[-1]["rows"]])
-        if job["finding"]:
-            result["problem"] = globals()[job["finding"]](rounds, job["threshold"], job["budget"])
+        for name, threshold in job["thresholds"].items():
+            sentence = globals()[name](rounds, threshold, job["budget"])
+            result["shows"] += [name] if sentence else []
+            result["problem"] = sentence if name == job["finding"] else result["problem"]
     except Exception as error:
         result["error"] = f"{where}: {type(error).__name__}: {error}"
     with open(result_file, "w") as file:
@@ -94,4 +95,4 @@ _MAIN = '''def main(directory: str, job_file: str, result_file: str) -> None:
 
 
 main(*sys.argv[1:])
-'''
+"""

@@ -84,7 +84,7 @@ def read_result(version: str, path: Path, code: int, said: str) -> Outcome:
     if result["error"]:
         return CannotRun(version, result["error"][:_REASON_CHARACTERS])
     return Ran(
-        version, tuple(result["digests"]), tuple(result["lines"]), tuple(result["rows"]), result["problem"],
+        version, tuple(result["digests"]), tuple(result["lines"]), tuple(result["shows"]), result["problem"],
         tuple(result["unknown"]),
     )  # fmt: skip
 

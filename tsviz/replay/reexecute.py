@@ -9,9 +9,10 @@ from typing import Any
 from tsviz.scheduler import compat
 from tsviz.scheduler.rules import REFERENCE_0_1_24, RULES_0_1_24
 from tsviz.trace import entries as e
+from tsviz.trace import layout
 from tsviz.trace.api_events import make_event, read_counters
 from tsviz.trace.config import build_config
-from tsviz.trace.errors import Damaged
+from tsviz.trace.errors import Damaged, TraceError
 from tsviz.trace.reader import Part
 from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
@@ -34,6 +35,10 @@ class Executed:
     record: RoundRecord | None
 
 
+class NoKeyframe(TraceError):
+    """The recording starts in the middle, and the state at its start is not in it."""
+
+
 class Reexecution:
     """Iterates the calls of a part, each made on a fresh scheduler of `module` when it is asked for."""
 
@@ -43,8 +48,15 @@ class Reexecution:
         The twin re-executes a recording of the reference with the reference's cut of remote landings, which on its own
         it does not make (docs/conformance.md).
 
-        Raises `Damaged` when the config cannot be built, `TraceError` when a table cannot be read.
+        Raises `NoKeyframe` for a slice, `Damaged` when the config cannot be built, `TraceError` when a table cannot be
+        read.
         """
+        if (start := part.meta.get("starts_at")) is not None:
+            raise NoKeyframe(
+                part.directory / layout.PART_FILE, "starts_at",
+                "a trace from its first round, which can be re-executed",
+                f"a slice from round {start} without a keyframe, which opens and steps but cannot be re-executed",
+            )  # fmt: skip
         if module is compat:
             options.setdefault("rules", RULES_0_1_24 if part.engine.get("name") == TWIN else REFERENCE_0_1_24)
         try:

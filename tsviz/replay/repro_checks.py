@@ -14,8 +14,12 @@ def line(seen: dict[str, Any]) -> str:
     rows = [f"{r[0]}:{r[2]}+{r[3]}/{r[4]}" if r[1] == "prefill" else f"{r[0]}:decode" for r in seen["rows"]]
     took = [f"{a} takes {n} pages of {b}" for (a, b), n in seen["taken"].items()]
     back = [f"{seen['retracted']} retracted"] if seen["retracted"] else []
-    counters = f"waiting {seen['waiting_size']:3} prefilling {seen['prefilling_size']:3} decoding {seen['decoding_size']:3}"
-    return f"round {seen['round']:4}  {counters} free pages {seen['available_lcm_blocks']:5}  " + ", ".join(rows + back + took)
+    counters = (
+        f"waiting {seen['waiting_size']:3} prefilling {seen['prefilling_size']:3} decoding {seen['decoding_size']:3}"
+    )
+    return f"round {seen['round']:4}  {counters} free pages {seen['available_lcm_blocks']:5}  " + ", ".join(
+        rows + back + took
+    )
 
 
 def livelock(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:
@@ -60,7 +64,9 @@ def stall(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:  # 
         return ""
     last = rounds[-1]
     sizes = f"waiting {last['waiting_size']}, prefilling {last['prefilling_size']}, decoding {last['decoding_size']}"
-    return f"STALL: the last {count} plans are empty, requests live ({sizes}), {last['available_lcm_blocks']} pages free."
+    return (
+        f"STALL: the last {count} plans are empty, requests live ({sizes}), {last['available_lcm_blocks']} pages free."
+    )
 
 
 def retraction_storm(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:  # noqa: ARG001

@@ -24,16 +24,18 @@ from .scenario import NotAScenario, Scenario, behind, cut
 from .scenario_tokens import SpanBook, page_numbers, unbroken
 
 OPEN_TOKENS = 256
-"""What a request whose end was not recorded could still say if no budget says it."""
+"""What a request whose end was not recorded could still say if no budget says it and the pool has room for it."""
 _LOST_ROUNDS = 64
 
 
 def read_scenario(part: Part) -> Scenario:
     """Return the scenario of a part.
 
-    Raises `NotAScenario` for a node of a P/D pair and for a config that the engine cannot build, `TraceError` when a
+    A slice is none: what led to its start is not in it. Raises `NotAScenario` for a node of a P/D pair and for a config that the engine cannot build, `TraceError` when a
     table cannot be read.
     """
+    if "starts_at" in part.meta:
+        raise NotAScenario(f"a slice from round {part.meta['starts_at']}: expected a trace from its first round")
     scheduler = read_config(part.config)
     life = Lifetimes(part)
     rounds = max(1, part.last_round)
@@ -114,7 +116,7 @@ def _requests(part: Part, life: Lifetimes) -> tuple[tuple[WorkRequest, ...], dic
         arrived[name] = at_ns
         prompt, output = int(life.prompt[index]), int(said[index])
         if life.end_kind[index] != "finished":
-            output = _open_tokens(life, index, output)
+            output = _open_tokens(part, life, index, output)
         if life.end_kind[index] == "aborted":
             aborts.append(ClientAbort(name, max(0, ended_ns.get(index, at_ns) - at_ns)))
         spans = book.spans(index, prompt + output)
@@ -128,9 +130,14 @@ def _requests(part: Part, life: Lifetimes) -> tuple[tuple[WorkRequest, ...], dic
     return tuple(requests), arrived, tuple(aborts)
 
 
-def _open_tokens(life: Lifetimes, index: int, said: int) -> int:
+def _open_tokens(part: Part, life: Lifetimes, index: int, said: int) -> int:
     budget = int(life.max_new[index])
-    return max(said + 1, budget) if budget > 0 else said + OPEN_TOKENS
+    if budget > 0:
+        return max(said + 1, budget)
+    groups = part.config["cache_groups"]
+    most = min(g["block_granularity"] * g["cache_blocks_per_lcm_block"] for g in groups) if groups else 0
+    room = most * (part.config["num_device_pages"] - 1) - int(life.prompt[index])
+    return max(said + 1, min(said + OPEN_TOKENS, room))
 
 
 def _end_times(part: Part, calls: dict[int, int]) -> dict[int, int]:

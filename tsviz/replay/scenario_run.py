@@ -12,11 +12,11 @@ from tsviz.engine.clock import VirtualClock
 from tsviz.engine.run import RunOptions, run_workload
 from tsviz.engine.summary import RunSummary
 from tsviz.trace.api_events import event_reader
+from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
 from tsviz.trace.config import describe_config
 from tsviz.trace.part_writer import PartWriter
 from tsviz.trace.recorder import Recorder
-from tsviz.trace.tables import RECORDED
 from tsviz.trace.tokens import IDENTITY
 from tsviz.trace.writer import BundleWriter
 
@@ -36,7 +36,7 @@ class MemoryPart:
         self.config = dict(config)
         self._tables = {
             name: pa.Table.from_batches(batches.get(name, []), table.schema).unify_dictionaries().combine_chunks()
-            for name, table in RECORDED.items()
+            for name, table in TABLES.items()
         }
 
     def table(self, name: str) -> pa.Table:

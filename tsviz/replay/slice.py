@@ -1,0 +1,133 @@
+"""A few rounds of a trace as a trace of its own (debugger.md, section 5).
+
+A slice holds everything that was recorded for its rounds and, of the requests that live at its start, what opening and
+stepping asks of their past: their submission, results and pages, their last row, and their block tables in full as
+fresh `table_changes` of the round before the first. Requests that had ended are gone and the others numbered anew.
+There is no keyframe in it yet: it opens, steps and takes SQL, and is refused by what re-executes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tsviz.trace import compact, layout
+from tsviz.trace.catalogue import TABLES
+from tsviz.trace.errors import CannotRecord
+from tsviz.trace.reader import Bundle, Part
+from tsviz.trace.segments import HotSegments
+
+from .block_tables import RecordedTables
+from .lifetimes import Lifetimes, column
+
+Flags = npt.NDArray[np.bool_]
+_SUBMISSIONS = ("submission", "victim", "holder")
+"""Columns that hold numbers of submissions."""
+
+
+class BadRange(Exception):
+    """The rounds asked for are not in the trace; the message says which are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sliced:
+    """What was written: first and last round, requests carried, rows by table."""
+
+    first_round: int
+    last_round: int
+    requests: int
+    rows: dict[str, int]
+
+
+def write_slice(bundle: Bundle, part: Part, first: int, last: int, out: Path) -> Sliced:
+    """Write rounds `first` to `last` of a part into the new bundle `out`.
+
+    Raises `BadRange`, `CannotRecord` when the path is taken, `TraceError` when a table cannot be read, OSError.
+    """
+    if not 1 <= first <= last <= part.last_round:
+        raise BadRange(f"expected rounds A:B with 1 <= A <= B <= {part.last_round}, found {first}:{last}")
+    if out.exists():
+        raise CannotRecord(f"{out}: expected a path that is free, found something there")
+    life = Lifetimes(part)
+    kept = _kept(life, first, last)
+    tables = {name: _cut(part, name, life, kept, first, last) for name in TABLES}
+    tables["table_changes"] = pa.concat_tables([_base(part, life, kept, first), tables["table_changes"]])
+    numbers = np.full(life.count + 1, -1, np.int64)
+    numbers[kept] = np.arange(len(kept))
+    tables = {name: _renumbered(table, numbers) for name, table in tables.items()}
+    directory = layout.part_directory(out, part.node, part.rank)
+    segments = HotSegments(directory / layout.HOT)
+    for name, rows in tables.items():
+        for batch in rows.unify_dictionaries().combine_chunks().to_batches():
+            segments.append(TABLES[name], batch)
+    calls = tables["calls"]
+    segments.commit(last, calls["seq"][-1].as_py() if calls.num_rows else -1)
+    segments.close()
+    start = {"starts_at": first} if first > 1 else {}
+    layout.write_json(directory / layout.PART_FILE, {**part.meta, **start})
+    meta = {**bundle.meta, "slice": {"of": bundle.name, "part": f"{part.node}/{part.rank}", "rounds": [first, last]}}
+    parts = [{"node": part.node, "rank": part.rank}]
+    layout.write_json(out / layout.BUNDLE_FILE, {**bundle.description, "parts": parts, "meta": meta})
+    compact.compact_part(directory)
+    layout.write_json(out / layout.END_FILE, {"parts": {}, "error": None})
+    return Sliced(first, last, len(kept), {name: rows.num_rows for name, rows in tables.items() if rows.num_rows})
+
+
+def _kept(life: Lifetimes, first: int, last: int) -> npt.NDArray[np.int64]:
+    """Return the submissions that live at some point of the rounds, refused ones included."""
+    there = (life.submitted <= last) & np.where(life.accepted, life.end_round >= first, life.submitted >= first)
+    return np.flatnonzero(there).astype(np.int64)
+
+
+def _cut(part: Part, name: str, life: Lifetimes, kept: npt.NDArray[np.int64], first: int, last: int) -> pa.Table:
+    table = part.table(name)
+    rounds = column(table, "round")
+    inside = (rounds >= first) & (rounds <= last)
+    if name == "prefix_pages":
+        return table.filter(pa.array(rounds <= last))
+    if name == "gaps":
+        return table.filter(pa.array((rounds <= last) & (column(table, "last_round") >= first)))
+    if name in ("submissions", "grown_pages", "events", "operations"):
+        owner = column(table, "submission")
+        carried = np.isin(owner, kept)
+        earlier = carried & (rounds < first)
+        if name == "operations":
+            earlier &= _last_rows(life, kept, first, table.num_rows)
+        inside = (carried if name == "submissions" else inside) & (rounds <= last) | earlier
+    return table.filter(pa.array(inside))
+
+
+def _last_rows(life: Lifetimes, kept: npt.NDArray[np.int64], first: int, rows: int) -> Flags:
+    """Return which operations are the last ones of requests before the first round."""
+    flags = np.zeros(rows, np.bool_)
+    last = life.op_rows.last(kept, first - 1)
+    flags[last[last >= 0]] = True
+    return flags
+
+
+def _base(part: Part, life: Lifetimes, kept: npt.NDArray[np.int64], first: int) -> pa.Table:
+    """Return the block tables behind the plan before the first round, each as one fresh run."""
+    tables, rows = RecordedTables(part), []
+    for submission in kept.tolist() if first > 1 else ():
+        for group, pages in tables.at(submission, first - 1).items():
+            rows.append(
+                {"round": first - 1, "group": group, "request": life.names[submission], "submission": submission,
+                 "fresh": True, "first_slot": 0, "pages": pages, "length_slots": len(pages)}
+            )  # fmt: skip
+    return pa.Table.from_pylist(rows, TABLES["table_changes"].schema)
+
+
+def _renumbered(table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
+    """Return a table with submissions numbered anew; nulls stay, and who is not carried becomes -1."""
+    for name in _SUBMISSIONS:
+        index: Any = table.schema.get_field_index(name)
+        if index >= 0 and pa.types.is_integer(table.schema.field(index).type):
+            old = table.column(index)
+            changed = pa.array(numbers[column(table, name)].astype(np.int32), mask=np.asarray(old.is_null()))
+            table = table.set_column(index, table.schema.field(index), changed)
+    return table
