@@ -42,7 +42,9 @@ def command(trace: str, versions: str | None, settings: tuple[str, ...], form: s
     from tsviz.replay.bisect_versions import DISTRIBUTION, NoIndex, Versions, available_versions
     from tsviz.replay.repro import find, script_of
     from tsviz.replay.repro_data import TooLong
+    from tsviz.replay.scenario import NotAScenario
 
+    more = _settings(settings)
     place = parse_place(trace)
     _, part = open_place(place)
     if part.engine.get("name") != DISTRIBUTION:
@@ -61,11 +63,11 @@ def command(trace: str, versions: str | None, settings: tuple[str, ...], form: s
             script, reason = script_of(part, module, max(1, min(rounds, part.last_round)))
         click.echo(clean(reason), err=True)
         several = chosen(available_versions(), versions, base)
-        script.settings.update(_settings(settings))
+        script.settings.update(more)
         job = job_of(script, finding.name if finding is not None else None, part.config["max_scheduled_tokens"])
         with tempfile.TemporaryDirectory(prefix="tsviz-bisect-") as folder:
             result = bisect(several, base, Versions(Path(folder), job).run, _tell)
-    except (BadVersions, TooLong) as error:
+    except (BadVersions, TooLong, NotAScenario) as error:
         raise CliError(ExitCode.USAGE, f"{place.path}: {error}") from error
     except (NoIndex, CannotBegin) as error:
         raise CliError(ExitCode.QUERY_FAILED, str(error)) from error

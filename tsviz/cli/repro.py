@@ -28,6 +28,7 @@ def command(trace: str, out: Path | None) -> None:
     """
     from tsviz.replay.repro import make_repro
     from tsviz.replay.repro_data import TooLong
+    from tsviz.replay.scenario import NotAScenario
 
     place = parse_place(trace)
     bundle, part = open_place(place)
@@ -38,7 +39,7 @@ def command(trace: str, out: Path | None) -> None:
     try:
         with unreadable():
             made = make_repro(part, module, name=bundle.name, round_=place.round)
-    except TooLong as error:
+    except (TooLong, NotAScenario) as error:
         raise CliError(ExitCode.USAGE, f"{place.path}: {error}") from error
     if out is None:
         click.echo(made.text, nl=False)

@@ -30,8 +30,8 @@ def plan_digest(plan: Any) -> str:
         said.append([list(getattr(batch, name)) for name in names])
         said.append({group: table.tolist() for group, table in sorted(batch.block_tables_arrays().items())})
     said.append({group: pages.tolist() for group, pages in sorted(plan.pages_to_zero_arrays().items())})
-    for op in plan.cache:
-        said.append([list(op.op_ids), [list(v) for v in op.src_pages], [list(v) for v in op.dst_pages]])
+    copies = [[list(op.op_ids), [list(v) for v in op.src_pages], [list(v) for v in op.dst_pages]] for op in plan.cache]
+    said.append(copies)
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 

@@ -139,18 +139,18 @@ def minimize(
             raise
     best, finding = search.current(), search.finding
     assert finding is not None
-    return Minimized(replace(best, max_rounds=min(best.max_rounds, finding.shown_by)), finding, search.runs,
-                     search.accepted, finished)  # fmt: skip
+    return Minimized(best, finding, search.runs, search.accepted, finished)
 
 
 def _to_the_end(search: Search, passes: Sequence[Pass]) -> None:
-    """Repeat the passes until none of them changes anything."""
-    while True:
+    """Repeat the passes until none of them changes anything, then end the run where the predicate holds first."""
+    before = -1
+    while before != search.accepted:
         before = search.accepted
         for one in passes:
             one(search)
-        if search.accepted == before:
-            return
+    if search.finding is not None:
+        search.attempt(replace(search.current(), max_rounds=search.finding.shown_by), "no round more")
 
 
 def smallest(search: Search, now: int, least: int, make: Callable[[int], Scenario], what: str) -> None:

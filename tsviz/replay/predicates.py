@@ -73,8 +73,8 @@ class Predicate:
 def live_lock(part: Tables, rounds: int) -> Outcome:
     """Judge: more than `rounds` rounds in a row moved nobody on although rows were scheduled.
 
-    In none of them a request's highest computed position rose or a request ended, in at least half of them rows were
-    scheduled, and they were enough to compute all prompts involved twice over.
+    In none of them a request's highest computed position rose or a request ended, in at least a quarter of them rows
+    were scheduled, and they were enough to compute all prompts involved twice over.
     """
     table = part.table("rounds")
     numbers = column(table, "round").astype(np.int64)
@@ -84,27 +84,26 @@ def live_lock(part: Tables, rounds: int) -> Outcome:
     op_round = column(operations, "round")
     most = 0
     for first, last in _stretches(~moved):
-        busy = int(scheduled[first : last + 1].sum())
-        most = max(most, last - first + 1 if 2 * busy > last - first else 0)
-        if last - first + 1 <= rounds or 2 * busy <= last - first:
-            continue
+        lengths, busy = np.arange(1, last - first + 2), np.cumsum(scheduled[first : last + 1])
+        most = max(most, int(lengths[4 * busy >= lengths].max(initial=0)))
         inside = np.flatnonzero((op_round >= numbers[first]) & (op_round <= numbers[last]))
         who, where = np.unique(column(operations, "submission")[inside], return_index=True)
         prompts = column(operations, "prefill_tokens")[inside][where]
         budget = max(1, part.config["max_scheduled_tokens"])
         enough = max(rounds, 2 * int((-(-prompts // budget)).sum()))
-        if last - first + 1 <= enough:
+        shown = np.flatnonzero((lengths > enough) & (4 * busy >= lengths))
+        if not len(shown):
             continue
         names = words(operations.take(inside[where]), "request")
         retracted = int(column(table, "retracted_requests")[first : last + 1].sum())
         named = _unique(names)
         return Finding(
             "livelock",
-            f"live-lock: in rounds {numbers[first]:,} to {numbers[last]:,} rows were scheduled {busy:,} times and"
-            f" {retracted:,} requests retracted, yet no request's highest computed position rose and none ended;"
+            f"live-lock: in rounds {numbers[first]:,} to {numbers[last]:,} rows were scheduled {busy[-1]:,} times"
+            f" and {retracted:,} requests retracted, yet no request's highest computed position rose and none ended;"
             f" {len(who)} requests take turns: {_listed(named)}",
-            int(numbers[first]), int(numbers[last]), named, int(numbers[first + enough]),
-            {"rounds": last - first + 1, "scheduled_rounds": busy, "retractions": retracted, "requests": len(who)},
+            int(numbers[first]), int(numbers[last]), named, int(numbers[first + shown[0]]),
+            {"rounds": last - first + 1, "scheduled_rounds": int(busy[-1]), "retractions": retracted, "requests": len(who)},
         )  # fmt: skip
     return Absent("livelock", most, rounds)
 

@@ -39,7 +39,7 @@ def livelock(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:
     prompts = {row[0]: row[4] for row in rows}
     twice = 2 * sum(-(-prompt // budget) for prompt in prompts.values())
     busy = sum(bool(seen["rows"]) for seen in stuck)
-    if len(stuck) <= max(threshold, twice) or 2 * busy <= len(stuck) - 1:
+    if len(stuck) <= max(threshold, twice) or 4 * busy < len(stuck):
         return ""
     taken: dict[tuple[str, str], int] = {}
     for seen in stuck:
@@ -47,7 +47,8 @@ def livelock(rounds: list[dict[str, Any]], threshold: int, budget: int) -> str:
             taken[pair] = taken.get(pair, 0) + 1
     thrown = sum(seen["retracted"] for seen in stuck)
     lines = [
-        f"LIVE-LOCK: since round {since} nobody gets further: {len(stuck)} rounds, {len(rows)} rows, {thrown} retractions."
+        f"LIVE-LOCK: since round {since} nobody gets further: {len(stuck)} rounds, {len(rows)} rows,"
+        f" {thrown} retractions."
     ]
     lines += [f"  {name}: computed up to {highest[name]} of {prompt}" for name, prompt in sorted(prompts.items())]
     lines += [f"  {a} took pages of {b} in {n} rounds" for (a, b), n in sorted(taken.items())]

@@ -84,7 +84,12 @@ def closed_loop(part: Part, module: Any, rounds: int) -> Script:
 
 
 def recorded_calls(part: Part, module: Any, rounds: int) -> Script:
-    """Return the calls of a part up to the plan of `rounds`. Raises `TooLong` and `TraceError`."""
+    """Return the calls of a part up to the plan of `rounds`.
+
+    Raises `NotAScenario` for a slice, `TooLong`, `TraceError`.
+    """
+    if "starts_at" in part.meta:
+        raise NotAScenario(f"a slice from round {part.meta['starts_at']}: expected a trace from its first round")
     numbers, life = page_numbers(part), Lifetimes(part)
     book = SpanBook(part.prefix_tokens)
     for pages in numbers:
@@ -99,7 +104,7 @@ def recorded_calls(part: Part, module: Any, rounds: int) -> Script:
             break
         if call.kind == e.SUBMIT:
             submissions = range(call.first_submission, call.first_submission + len(call.specs))
-            made = [
+            made: list[dict[str, Any]] = [
                 {"id": spec.request, "prompt": parts(cut(spans[s], len(spec.tokens))),
                  "max_new_tokens": spec.max_new_tokens}
                 for s, spec in zip(submissions, call.specs, strict=True)

@@ -68,7 +68,7 @@ class Scenario:
         return replace(self, device=replace(self.device, cost=replace(self.device.cost, **changes)))
 
     def described(self) -> dict[str, Any]:
-        """Return the scenario's requests as JSON-able data for a bundle's metadata; a span is [source, start, tokens]."""
+        """Return the requests as JSON-able data for a bundle's metadata; a span is [source, start, tokens]."""
 
         def spans(values: tuple[Span, ...]) -> list[list[int]]:
             return [[s.source, s.start, s.length] for s in values]

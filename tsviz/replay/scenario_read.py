@@ -31,8 +31,8 @@ _LOST_ROUNDS = 64
 def read_scenario(part: Part) -> Scenario:
     """Return the scenario of a part.
 
-    A slice is none: what led to its start is not in it. Raises `NotAScenario` for a node of a P/D pair and for a config that the engine cannot build, `TraceError` when a
-    table cannot be read.
+    A slice is none: what led to its start is not in it. Raises `NotAScenario` for one, for a node of a P/D pair and for
+    a config that the engine cannot build, `TraceError` when a table cannot be read.
     """
     if "starts_at" in part.meta:
         raise NotAScenario(f"a slice from round {part.meta['starts_at']}: expected a trace from its first round")
@@ -135,8 +135,8 @@ def _open_tokens(part: Part, life: Lifetimes, index: int, said: int) -> int:
     if budget > 0:
         return max(said + 1, budget)
     groups = part.config["cache_groups"]
-    most = min(g["block_granularity"] * g["cache_blocks_per_lcm_block"] for g in groups) if groups else 0
-    room = most * (part.config["num_device_pages"] - 1) - int(life.prompt[index])
+    block = min((int(g["block_granularity"] * g["cache_blocks_per_lcm_block"]) for g in groups), default=0)
+    room = block * (int(part.config["num_device_pages"]) - 1) - int(life.prompt[index])
     return max(said + 1, min(said + OPEN_TOKENS, room))
 
 

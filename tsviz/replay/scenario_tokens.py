@@ -1,8 +1,8 @@
 """The tokens of all requests of a trace as spans that keep exactly the recorded sharing of prefixes.
 
 Matching goes by whole prefix pages from the start of a request, so two requests share what their page numbers share
-from the front. Every distinct prefix becomes a place (source, offset): a prefix that is the first to go on with an older
-one keeps its source, any other starts a new one. Equal places are equal tokens, others are not.
+from the front. Every distinct prefix becomes a place (source, offset): the first prefix that goes on with an older one
+keeps its source, any other starts a new one. Equal places are equal tokens, others are not.
 """
 
 from __future__ import annotations

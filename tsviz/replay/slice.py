@@ -2,7 +2,8 @@
 
 A slice holds everything that was recorded for its rounds and, of the requests that live at its start, what opening and
 stepping asks of their past: their submission, results and pages, their last row, and their block tables in full as
-fresh `table_changes` of the round before the first. Requests that had ended are gone and the others numbered anew.
+fresh `table_changes` of the round before the first. Requests that had ended are gone and the others numbered anew; who
+was retracted at the start had no pages left and shows as waiting.
 There is no keyframe in it yet: it opens, steps and takes SQL, and is refused by what re-executes.
 """
 
@@ -24,10 +25,7 @@ from tsviz.trace.segments import HotSegments
 
 from .block_tables import RecordedTables
 from .lifetimes import Lifetimes, column
-
-Flags = npt.NDArray[np.bool_]
-_SUBMISSIONS = ("submission", "victim", "holder")
-"""Columns that hold numbers of submissions."""
+from .recorded import PartView
 
 
 class BadRange(Exception):
@@ -55,8 +53,11 @@ def write_slice(bundle: Bundle, part: Part, first: int, last: int, out: Path) ->
         raise CannotRecord(f"{out}: expected a path that is free, found something there")
     life = Lifetimes(part)
     kept = _kept(life, first, last)
-    tables = {name: _cut(part, name, life, kept, first, last) for name in TABLES}
-    tables["table_changes"] = pa.concat_tables([_base(part, life, kept, first), tables["table_changes"]])
+    holding = kept[~np.isin(kept, _retracted(bundle, part, first))]
+    tables = {name: _cut(part, name, kept, first, last) for name in TABLES}
+    past = part.table("operations").take(_last_rows(life, holding, first))
+    tables["operations"] = pa.concat_tables([past, tables["operations"]])
+    tables["table_changes"] = pa.concat_tables([_base(part, life, holding, first), tables["table_changes"]])
     numbers = np.full(life.count + 1, -1, np.int64)
     numbers[kept] = np.arange(len(kept))
     tables = {name: _renumbered(table, numbers) for name, table in tables.items()}
@@ -84,36 +85,38 @@ def _kept(life: Lifetimes, first: int, last: int) -> npt.NDArray[np.int64]:
     return np.flatnonzero(there).astype(np.int64)
 
 
-def _cut(part: Part, name: str, life: Lifetimes, kept: npt.NDArray[np.int64], first: int, last: int) -> pa.Table:
+def _retracted(bundle: Bundle, part: Part, first: int) -> list[int]:
+    """Return who was without pages behind the plan before the first round, as far as the recording tells."""
+    if first == 1:
+        return []
+    lines = PartView(bundle, part).snapshot(first - 1).requests
+    return [line.submission for line in lines if line.state == "retracted"]
+
+
+def _cut(part: Part, name: str, kept: npt.NDArray[np.int64], first: int, last: int) -> pa.Table:
     table = part.table(name)
     rounds = column(table, "round")
     inside = (rounds >= first) & (rounds <= last)
     if name == "prefix_pages":
-        return table.filter(pa.array(rounds <= last))
-    if name == "gaps":
-        return table.filter(pa.array((rounds <= last) & (column(table, "last_round") >= first)))
-    if name in ("submissions", "grown_pages", "events", "operations"):
-        owner = column(table, "submission")
-        carried = np.isin(owner, kept)
-        earlier = carried & (rounds < first)
-        if name == "operations":
-            earlier &= _last_rows(life, kept, first, table.num_rows)
-        inside = (carried if name == "submissions" else inside) & (rounds <= last) | earlier
+        inside = rounds <= last
+    elif name == "gaps":
+        inside = (rounds <= last) & (column(table, "last_round") >= first)
+    elif name in ("submissions", "grown_pages", "events"):
+        carried = np.isin(column(table, "submission"), kept) & (rounds <= last)
+        inside = carried if name == "submissions" else inside | carried
     return table.filter(pa.array(inside))
 
 
-def _last_rows(life: Lifetimes, kept: npt.NDArray[np.int64], first: int, rows: int) -> Flags:
-    """Return which operations are the last ones of requests before the first round."""
-    flags = np.zeros(rows, np.bool_)
-    last = life.op_rows.last(kept, first - 1)
-    flags[last[last >= 0]] = True
-    return flags
+def _last_rows(life: Lifetimes, holding: npt.NDArray[np.int64], first: int) -> npt.NDArray[np.int64]:
+    """Return which operations are the last ones of requests before the first round, in order."""
+    last = life.op_rows.last(holding, first - 1)
+    return np.sort(last[last >= 0])
 
 
-def _base(part: Part, life: Lifetimes, kept: npt.NDArray[np.int64], first: int) -> pa.Table:
+def _base(part: Part, life: Lifetimes, holding: npt.NDArray[np.int64], first: int) -> pa.Table:
     """Return the block tables behind the plan before the first round, each as one fresh run."""
     tables, rows = RecordedTables(part), []
-    for submission in kept.tolist() if first > 1 else ():
+    for submission in holding.tolist() if first > 1 else ():
         for group, pages in tables.at(submission, first - 1).items():
             rows.append(
                 {"round": first - 1, "group": group, "request": life.names[submission], "submission": submission,
@@ -124,10 +127,9 @@ def _base(part: Part, life: Lifetimes, kept: npt.NDArray[np.int64], first: int) 
 
 def _renumbered(table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.Table:
     """Return a table with submissions numbered anew; nulls stay, and who is not carried becomes -1."""
-    for name in _SUBMISSIONS:
-        index: Any = table.schema.get_field_index(name)
-        if index >= 0 and pa.types.is_integer(table.schema.field(index).type):
-            old = table.column(index)
-            changed = pa.array(numbers[column(table, name)].astype(np.int32), mask=np.asarray(old.is_null()))
-            table = table.set_column(index, table.schema.field(index), changed)
-    return table
+    index: Any = table.schema.get_field_index("submission")
+    if index < 0:
+        return table
+    gone = np.asarray(table.column(index).is_null())
+    changed = pa.array(numbers[column(table, "submission")].astype(np.int32), mask=gone)
+    return table.set_column(index, table.schema.field(index), changed)

@@ -1,0 +1,91 @@
+"""Taking a problem apart from the command line: slice, minimize, repro, bisect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.replay.apart_runs import calm, locked, record
+
+from .conftest import Tsviz
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A small live-lock."""
+    record(locked(), tmp_path / "lock")
+    return tmp_path / "lock"
+
+
+def test_slice_writes_a_trace_that_opens_and_cannot_be_verified(tsviz: Tsviz, trace: Path, tmp_path: Path) -> None:
+    """Rounds 30 to 45 are 16 rows of `rounds`; verify refuses with the reason and the code of an unreadable trace."""
+    out = tmp_path / "slice"
+    ended = tsviz("slice", trace, "30:45", "--out", out, "--format", "json")
+    assert (ended.code, ended.json()[0]["rounds_rows"]) == (0, 16), ended.err
+    assert "no keyframe" in ended.err
+    assert tsviz("sql", out, "select min(round) a, max(round) b from rounds", "--format", "json").json() == [
+        {"a": 30, "b": 45}
+    ]
+    verified = tsviz("verify", out, "--with", "twin")
+    assert verified.code == 3
+    assert "without a keyframe" in verified.err
+
+
+@pytest.mark.oracle
+def test_from_a_trace_to_a_script(tsviz: Tsviz, trace: Path, tmp_path: Path) -> None:
+    """minimize keeps the live-lock and records it on the real package; repro's script shows it with exit code 1."""
+    pytest.importorskip("tokenspeed_scheduler")
+    small, script = tmp_path / "small", tmp_path / "lock.py"
+    ended = tsviz("minimize", trace, "--while", "livelock", "--out", small, "--format", "json")
+    (row,) = ended.json()
+    assert ended.code == 0, ended.err
+    assert row["recorded_with"].startswith("tokenspeed-scheduler ")
+    assert row["requests"] <= row["requests_before"] == 4
+    assert tsviz("verify", small).code == 0
+    assert tsviz("repro", small, "--out", script).code == 0
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    shown = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 1, shown.stderr
+    assert "LIVE-LOCK" in shown.stdout
+    info = json.loads((small / "bundle.json").read_text())["meta"]
+    assert info["predicate"] == "livelock"
+    assert len(info["scenario"]["requests"]) == row["requests"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("slice", "TRACE", "5", "--out", "OUT"), 2, "expected rounds A:B"),
+        (("slice", "TRACE", "5:9999", "--out", "OUT"), 2, "B <= 140"),
+        (("minimize", "TRACE", "--while", "nonsense", "--out", "OUT"), 2, "no finding 'nonsense'"),
+        (("minimize", "TRACE", "--while", "select nothing", "--out", "OUT"), 1, "Binder Error"),
+        (("minimize", "TRACE", "--while", "stall", "--out", "OUT"), 2, "does not hold on the recording"),
+        (("minimize", "TRACE", "--while", "livelock", "--out", "TRACE"), 2, "expected a path that is free"),
+        (("bisect", "TRACE"), 2, "expected a trace of tokenspeed-scheduler, found tsviz-twin"),
+        (("bisect", "TRACE", "--set", "a=b"), 2, "expected NAME=NUMBER"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    tsviz: Tsviz, trace: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    """Every refusal has its exit code and says what was expected; nothing is written."""
+    places = {"TRACE": str(trace), "OUT": str(tmp_path / "out")}
+    ended = tsviz(*(places.get(a, a) for a in arguments))
+    assert ended.code == code
+    assert words in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_repro_writes_to_standard_output(tsviz: Tsviz, tmp_path: Path) -> None:
+    """Without --out the script is the only thing on standard output."""
+    record(calm(), tmp_path / "calm")
+    ended = tsviz("repro", tmp_path / "calm")
+    assert ended.code == 0
+    compile(ended.out, "script", "exec")

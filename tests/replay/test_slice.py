@@ -1,0 +1,73 @@
+"""Slices: the same rounds, the same state, and no pretence of re-execution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tsviz.replay.recorded import PartView
+from tsviz.replay.reexecute import NoKeyframe
+from tsviz.replay.slice import BadRange, write_slice
+from tsviz.replay.verify import verify
+from tsviz.scheduler import compat as twin
+from tsviz.trace.reader import Bundle, open_bundle
+
+from .apart_runs import locked, record
+
+FIRST, LAST = 30, 45
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Bundle:
+    """The live-lock."""
+    return record(locked(), tmp_path / "whole")
+
+
+@pytest.fixture
+def sliced(whole: Bundle, tmp_path: Path) -> Bundle:
+    """Sixteen rounds out of its middle."""
+    write_slice(whole, whole.parts[0], FIRST, LAST, tmp_path / "slice")
+    return open_bundle(tmp_path / "slice")
+
+
+@pytest.mark.parametrize("table", ["rounds", "calls", "zeroed", "transfers", "forwards"])
+def test_a_slice_has_exactly_the_rows_of_its_rounds(whole: Bundle, sliced: Bundle, table: str) -> None:
+    """Tables that name no request are the recorded rows of the rounds, unchanged."""
+    rows = whole.parts[0].table(table).to_pylist()
+    assert sliced.parts[0].table(table).to_pylist() == [r for r in rows if FIRST <= r["round"] <= LAST]
+
+
+@pytest.mark.parametrize("round_", [FIRST, FIRST + 1, LAST])
+def test_a_slice_shows_the_same_rows_counters_and_block_tables(whole: Bundle, sliced: Bundle, round_: int) -> None:
+    """At its start, behind it and at its end: rows, counters, and the pages of every scheduled request."""
+    before, after = (PartView(bundle, bundle.parts[0]) for bundle in (whole, sliced))
+    old, new = before.snapshot(round_), after.snapshot(round_)
+    assert new.counts == old.counts
+    assert [(r.request, r.input_tokens) for r in new.rows] == [(r.request, r.input_tokens) for r in old.rows]
+    for one, two in zip(old.rows, new.rows, strict=True):
+        pages = [
+            [t.pages for t in view.snapshot(round_, row.submission).tables]
+            for view, row in ((before, one), (after, two))
+        ]
+        assert pages[0] == pages[1]
+
+
+def test_a_slice_cannot_be_verified_and_says_why(sliced: Bundle) -> None:
+    """There is no keyframe at its start: re-execution is refused, not reported as a divergence."""
+    with pytest.raises(NoKeyframe, match="a slice from round 30 without a keyframe"):
+        verify(sliced.parts[0], twin)
+
+
+def test_a_slice_from_the_first_round_can_be_verified(whole: Bundle, tmp_path: Path) -> None:
+    """Nothing came before round 1, so all its rounds are made again."""
+    write_slice(whole, whole.parts[0], 1, 20, tmp_path / "head")
+    found = verify(open_bundle(tmp_path / "head").parts[0], twin)
+    assert (found.complete, found.verified_rounds) == (True, 20)
+
+
+def test_rounds_outside_the_trace_are_refused(whole: Bundle, tmp_path: Path) -> None:
+    """The refusal says which rounds there are, and nothing is written."""
+    with pytest.raises(BadRange, match="B <= 140, found 100:200"):
+        write_slice(whole, whole.parts[0], 100, 200, tmp_path / "no")
+    assert not (tmp_path / "no").exists()
