@@ -88,9 +88,7 @@ class Admitter:
         ]
         if self.log is not None:
             self.log.at(Attempt(request_id, kind, tuple(needs), hit))
-        hits = [
-            (g.index, page) for g, pages in zip(groups, probe.device_pages, strict=True) for page in pages
-        ]
+        hits = [(g.index, page) for g, pages in zip(groups, probe.device_pages, strict=True) for page in pages]
         victims = plan_eviction(device, needs, hits, ())
         if isinstance(victims, Shortage):
             return victims
@@ -102,7 +100,7 @@ class Admitter:
             sources, match = self.host_hits.acquire(probe, next_epoch)
         if probe.device.common_tokens:
             self._claim(tables, probe)
-        self._refuse_survivors(self._evict(victims))
+        self._refuse_survivors(device.evict_unpinned(victims))
         pairs: list[LoadPair] = []
         fresh: list[list[int]] = []
         for group, table, demand in zip(groups, tables, demands, strict=True):
@@ -144,7 +142,7 @@ class Admitter:
         victims = plan_eviction(device, needs, (), own)
         if isinstance(victims, Shortage):
             return victims
-        deferred = self._evict(victims) if victims else victims
+        deferred = device.evict_unpinned(victims) if victims else victims
         for group, table in zip(groups, tables, strict=True):
             if progress is not None:
                 self.publisher.publish(group, table, chain, progress, epoch, request_id)
@@ -153,23 +151,15 @@ class Admitter:
                 if dropped and log is not None:
                     log.tell(Reclaim(request_id, group.index, dropped))
         if deferred:
-            self._refuse_survivors(self._evict(deferred))
-        fresh = [
-            grow(device, group, table, demand)
-            for group, table, demand in zip(groups, tables, demands, strict=True)
-        ]
-        return Granted(0, 0, 0, epoch, [], fresh, len(victims))
-
-    def _evict(self, victims: Sequence[Key]) -> list[Key]:
-        """Evict what can go now; returns what cannot yet."""
-        device = self.device
-        left = []
-        for key in victims:
-            if device.is_unpinned(key[-2], key[-1]):
-                device.evict(key[-2], key[-1])
+            self._refuse_survivors(device.evict_unpinned(deferred))
+        fresh: list[list[int]] = []
+        for group, table, demand, need in zip(groups, tables, demands, needs, strict=True):
+            if need or demand.shape != DENSE:
+                fresh.append(grow(device, group, table, demand))
             else:
-                left.append(key)
-        return left
+                table.available -= demand.tokens
+                fresh.append([])
+        return Granted(0, 0, 0, epoch, [], fresh, len(victims))
 
     def _refuse_survivors(self, victims: Sequence[Key]) -> None:
         """A victim that could not be evicted must be gone by itself."""
