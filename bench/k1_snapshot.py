@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from tsviz.engine.configs import SchedulerOptions
 
@@ -40,7 +41,7 @@ def figures() -> Iterator[Line]:
         yield Line("K1", case, statistics.median(times), "ms CPU", 1.0, note=note)
 
 
-def _decoding(shared: int, pool: int) -> tuple[object, Loop]:
+def _decoding(shared: int, pool: int) -> tuple[Any, Loop]:
     options: SchedulerOptions = replace(steady_options(_REQUESTS, 0), num_device_pages=pool, max_scheduled_tokens=65536)
     loop = Loop(twin(), Load(options, _REQUESTS, _REQUESTS, _TOKENS, 1000, declared=False, shared_tokens=shared))
     while loop.scheduler.decoding_size() < _REQUESTS:

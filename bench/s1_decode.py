@@ -1,8 +1,8 @@
 """S1 and S2: a decode round of the twin as part of the real package's, at 1K context.
 
 Contexts are staggered over a page, so every round has its share of rows that cross into a new one; of one row, which
-crosses every 16 rounds, the mean over whole pages of rounds is taken. Budgets of requests are undeclared: each such crossing takes a page from the pool.
-With declared ones the pages are prepaid at admission; one such case stands beside.
+crosses every 16 rounds, the mean over whole pages of rounds is taken. Budgets of requests are undeclared: each such
+crossing takes a page from the pool. With declared ones the pages are prepaid at admission; one such case stands beside.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from tsviz.engine.workloads.model import invented_tokens
 
 from .measure import Line
 from .recorded import real
-from .schedulers import Took, measured, rounds, twin
-from .steady import PAGE_TOKENS, ONE_GROUP, Steady, steady_options
+from .schedulers import measured, rounds, twin
+from .steady import ONE_GROUP, PAGE_TOKENS, Steady, steady_options
 
 _ROWS, _WAITING, _BUDGET_TOKENS = 64, 1000, 4096
 _ROUNDS = {"twin": (8, 5), "real": (2, 3)}

@@ -25,9 +25,7 @@ def figures() -> Iterator[Line]:
         (4096, 8192, 64, True),
     ):
         pages = (8 if turnover else requests + 8) * (prompt_tokens // PAGE_TOKENS + 4)
-        options = replace(
-            steady_options(8, 0), max_scheduled_tokens=chunk_tokens, num_device_pages=pages + 1
-        )
+        options = replace(steady_options(8, 0), max_scheduled_tokens=chunk_tokens, num_device_pages=pages + 1)
         load = Load(options, requests, 8, prompt_tokens, 4)
         how = ", every page evicts one" if turnover else ""
         yield from _lines(f"{prompt_tokens} tokens, chunk {chunk_tokens}{how}", load)

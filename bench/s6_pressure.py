@@ -65,13 +65,9 @@ def _hybrid(rows: int, count: int, pairs: int) -> Line:
     growth = count * (pairs + 1) + 64
     options = steady_options(rows, growth, HYBRID, context_tokens=_HYBRID_TOKENS)
     base, other = (
-        Steady(
-            module, rows, growth, options=options, context_tokens=_HYBRID_TOKENS, staggered=True, declared=False
-        )
+        Steady(module, rows, growth, options=options, context_tokens=_HYBRID_TOKENS, staggered=True, declared=False)
         for module in (real(), twin())
     )
     base.rounds(PAGE_TOKENS), other.rounds(PAGE_TOKENS)
     found = measured(rounds(base, count), rounds(other, count), pairs)
-    return Line(
-        "S6", f"hybrid 4 groups, {rows} rows, 4K", found.cpu.ratio, "of the real round", 0.4, note=found.note
-    )
+    return Line("S6", f"hybrid 4 groups, {rows} rows, 4K", found.cpu.ratio, "of the real round", 0.4, note=found.note)

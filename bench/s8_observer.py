@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tsviz.adapters.tokenspeed import recording_module
@@ -35,10 +36,18 @@ def figures() -> Iterator[Line]:
         yield Line("S8", f"{rows} rows, an observer keeps all", *_percent(listening), note=_note(listening))
         recorder = Recorder(time.monotonic_ns)
         for level, observed in (("plans", False), ("decisions", True)):
-            module = recording_module(twin(), lambda _, recorder=recorder: recorder, observed=observed)
-            pair = _compare(rows, plain, module, lambda recorder=recorder: recorder.take(recorder.waiting_entries()))
+            module = recording_module(twin(), partial(_same, recorder), observed=observed)
+            pair = _compare(rows, plain, module, partial(_forget, recorder))
             budget = 25.0 if observed else None
             yield Line("S8", f"{rows} rows, recorded, {level}", *_percent(pair), budget, note=_note(pair))
+
+
+def _same(recorder: Recorder, _: Any) -> Recorder:
+    return recorder
+
+
+def _forget(recorder: Recorder) -> None:
+    recorder.take(recorder.waiting_entries())
 
 
 class _Observed:

@@ -110,7 +110,7 @@ class Loop:
         planned = time.thread_time_ns()
         batch = plan.forward[0]
         ids = batch.request_ids
-        _, lengths, sizes, prefixes, replays, _, input_ids = _scalars(batch)
+        _, lengths, sizes, prefixes, _, _, input_ids = _scalars(batch)
         ran.plan_cpu_ns += planned - cpu
         ran.cpu_ns += time.thread_time_ns() - cpu
         ran.wall_ns += time.perf_counter_ns() - wall

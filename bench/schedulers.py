@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .measure import Paired, interleave_each
+from .measure import Paired, interleave_each, joined
 from .steady import Steady
 
 
@@ -80,6 +80,4 @@ def measured(base: Callable[[], Took], other: Callable[[], Took], pairs: int) ->
 
 def together(parts: list[Measured]) -> Measured:
     """Return the pairs of several builds as those of one."""
-    from .measure import joined
-
     return Measured(joined([part.cpu for part in parts]), joined([part.wall for part in parts]))

@@ -60,6 +60,7 @@ _PLAIN = (
     "window_end",
 )
 
+<<<<<<< HEAD
 Scalar = int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
 
 _read_plain: Callable[[Request], tuple[Scalar, ...]] = attrgetter(*_PLAIN)
@@ -67,6 +68,15 @@ _read_plain: Callable[[Request], tuple[Scalar, ...]] = attrgetter(*_PLAIN)
 
 class RequestState(NamedTuple):
     """One request."""
+=======
+_plain = attrgetter(*_PLAIN)
+
+Scalar = int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
+
+
+class RequestState(NamedTuple):
+    """One request: a tuple, because a thousand of them are made at once."""
+>>>>>>> benchs
 
     request_id: str
     tokens: array[int]
@@ -199,7 +209,11 @@ def _request_state(request: Request) -> RequestState:
         state_boundaries=tuple(request.state_boundaries),
         tables=tuple([(t.pages, len(t.pages), t.available, t.frontier) for t in request.tables]),
         memory=None if memo is None else (*memo[:3], memo.first_digest, memo.group),
+<<<<<<< HEAD
         plain=_read_plain(request),
+=======
+        plain=_plain(request),
+>>>>>>> benchs
     )
 
 

@@ -52,12 +52,12 @@ class Batch(NoConstructor):
     @property
     def input_ids(self) -> list[int]:
         """Tokens fed, prefill rows concatenated."""
-        return [token for row in self._batch.extends for token in row.input_ids()]
+        return _joined([row.input_ids() for row in self._batch.extends])
 
     @property
     def shifted_input_ids(self) -> list[int]:
         """The token after each one fed, -1 beyond the prompt."""
-        return [token for row in self._batch.extends for token in row.shifted_input_ids()]
+        return _joined([row.shifted_input_ids() for row in self._batch.extends])
 
     @property
     def decode_input_ids(self) -> list[int]:
@@ -108,6 +108,14 @@ class Batch(NoConstructor):
         )
         fields = ", ".join(f"{name}={getattr(self, name)}" for name in names)
         return f"ForwardBatch({fields}, num_extends={self.num_extends()})"
+
+
+def _joined(parts: list[list[int]]) -> list[int]:
+    """Concatenate; the first part is given up to it."""
+    out = parts[0] if parts else []
+    for part in parts[1:]:
+        out += part
+    return out
 
 
 def _batch(batch: CoreBatch) -> Batch:

@@ -100,7 +100,7 @@ class Admitter:
             sources, match = self.host_hits.acquire(probe, next_epoch)
         if probe.device.common_tokens:
             self._claim(tables, probe)
-        self._refuse_survivors(self._evict(victims))
+        self._refuse_survivors(device.evict_unpinned(victims))
         pairs: list[LoadPair] = []
         fresh: list[list[int]] = []
         for group, table, demand in zip(groups, tables, demands, strict=True):
@@ -142,7 +142,7 @@ class Admitter:
         victims = plan_eviction(device, needs, (), own)
         if isinstance(victims, Shortage):
             return victims
-        deferred = self._evict(victims) if victims else victims
+        deferred = device.evict_unpinned(victims) if victims else victims
         for group, table in zip(groups, tables, strict=True):
             if progress is not None:
                 self.publisher.publish(group, table, chain, progress, epoch, request_id)
@@ -151,6 +151,7 @@ class Admitter:
                 if dropped and log is not None:
                     log.tell(Reclaim(request_id, group.index, dropped))
         if deferred:
+<<<<<<< HEAD
             self._refuse_survivors(self._evict(deferred))
         fresh = [
             grow(device, group, table, demand) for group, table, demand in zip(groups, tables, demands, strict=True)
@@ -164,9 +165,17 @@ class Admitter:
         for key in victims:
             if device.is_unpinned(key[-2], key[-1]):
                 device.evict(key[-2], key[-1])
+=======
+            self._refuse_survivors(device.evict_unpinned(deferred))
+        fresh: list[list[int]] = []
+        for group, table, demand, need in zip(groups, tables, demands, needs, strict=True):
+            if need or demand.shape != DENSE:
+                fresh.append(grow(device, group, table, demand))
+>>>>>>> benchs
             else:
-                left.append(key)
-        return left
+                table.available -= demand.tokens
+                fresh.append([])
+        return Granted(0, 0, 0, epoch, [], fresh, len(victims))
 
     def _refuse_survivors(self, victims: Sequence[Key]) -> None:
         """A victim that could not be evicted must be gone by itself."""

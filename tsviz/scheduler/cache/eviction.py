@@ -81,7 +81,8 @@ def plan_eviction(
     """The pages to evict, in order, so that `needs` (pages per group) fit, or a `Shortage`.
 
     `protected` are the (group, page) hits of the request, `reclaim` the pages its own progress will give up.
-    The keys returned are out of the tier's order: evict them, or `push_back`.
+    The keys returned are out of the tier's order: evict them, or `push_back`. Where every page is an LCM block
+    of its own, each victim gives one block, so how many there will be is known beforehand.
     """
     if fits(needs, tier.packing, tier.local, tier.empty):
         return []
@@ -90,6 +91,8 @@ def plan_eviction(
     reachable = _reach(tier, guarded, extra)
     if not fits(needs, tier.packing, reachable.local_pages, reachable.blocks):
         return Shortage(tuple(needs), Supply(tier.empty, tuple(tier.local)), reachable)
+    if not extra and tier.unpacked:
+        return tier.pop_many(sum(needs) - tier.empty, guarded)
     own = sorted((tier.eviction_key(*block) for block in extra), reverse=True)
     shadow = _Shadow(tier, needs)
     victims: list[Key] = []
@@ -112,7 +115,7 @@ def plan_eviction(
         victims.append(key)
     if cached is not None:
         passed.append(cached)
-    if any(k > 1 for k in tier.packing):
+    if not tier.unpacked:
         victims = _thin(shadow, victims, passed, set(extra))
     for key in passed:
         tier.push_back(key)

@@ -6,7 +6,7 @@ each page that became unpinned; a key that no longer describes its page is dropp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
@@ -250,6 +250,38 @@ class Tier(Pool):
             kind = KIND_NAMES[entry.kind]
             self.log.tell(Eviction(self.name, group, page, kind, entry.epoch, entry.acquired))
 
+    def evict_unpinned(self, keys: Iterable[Key]) -> list[Key]:
+        """Evict the pages of these keys that only the index owns; returns the keys of the others.
+
+        The same as `evict` page by page where pages are LCM blocks, written out because a full pool evicts a
+        page for every page that it gives.
+        """
+        left: list[Key] = []
+        if not self.unpacked or self.on_change is not None or self.log is not None:
+            for key in keys:
+                if self.is_unpinned(key[-2], key[-1]):
+                    self.evict(key[-2], key[-1])
+                else:
+                    left.append(key)
+            return left
+        gone = 0
+        for key in keys:
+            group, page = key[-2], key[-1]
+            entries, refs = self.entries[group], self.refs[group]
+            entry = entries[page]
+            if entry is None or refs[page] != 1:
+                left.append(key)
+                continue
+            del self.where[group][entry[1]][entry[0]]
+            entries[page] = self.pushed[group][page] = None
+            refs[page] = self.occupied[page] = 0
+            self.owner[page] = -1
+            self.returned.append(page)
+            gone += 1
+        self.evictable -= gone
+        self.clean -= gone
+        return left
+
     def evict_all(self) -> None:
         """Evict every entry: groups ascending, in order of registration."""
         for group, entries in enumerate(self.entries):
@@ -274,10 +306,11 @@ class Tier(Pool):
     def _sort_in(self, group: int) -> None:
         """Give the pages that became unpinned their place in the order."""
         loose, heap, pushed = self.loose[group], self.heaps[group], self.pushed[group]
+        entries, refs, key_of = self.entries[group], self.refs[group], self.eviction_key
         for page in loose:
-            if not self.is_unpinned(group, page):
+            if refs[page] != 1 or entries[page] is None:
                 continue
-            key = self.eviction_key(group, page)
+            key = key_of(group, page)
             if pushed[page] != key:
                 pushed[page] = key
                 heappush(heap, key)
@@ -307,6 +340,26 @@ class Tier(Pool):
                 self.pushed[key[-2]][key[-1]] = None
                 return key
         return None
+
+    def pop_many(self, count: int, spared: Container[tuple[int, int]]) -> list[Key]:
+        """Take the first `count` pages that are not spared out of the one order; there must be so many."""
+        for group, loose in enumerate(self.loose):
+            if loose:
+                self._sort_in(group)
+        heap, pushed, entries, refs = self.heaps[0], self.pushed, self.entries, self.refs
+        taken: list[Key] = []
+        passed: list[Key] = []
+        while len(taken) < count:
+            key = heappop(heap)
+            group, page = key[-2], key[-1]
+            if pushed[group][page] is not key:
+                continue
+            pushed[group][page] = None
+            if refs[group][page] == 1 and entries[group][page] is not None:
+                (passed if (group, page) in spared else taken).append(key)
+        for key in passed:
+            self.push_back(key)
+        return taken
 
     def push_back(self, key: Key) -> None:
         """Return a key that `pop_evictable` gave out."""

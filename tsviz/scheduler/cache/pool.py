@@ -32,12 +32,15 @@ class Pool:
         "returned",
         "sharing",
         "tabled",
+        "unpacked",
     )
 
     def __init__(self, packing: Sequence[int], parents: int) -> None:
         """An empty pool of `parents` LCM blocks for groups with these packings."""
         count = len(packing)
         self.packing = tuple(packing)
+        self.unpacked = all(k == 1 for k in packing)
+        """Whether every page is an LCM block of its own."""
         self.parents = parents
         self.fresh = 1
         self.returned: deque[int] = deque()
@@ -97,6 +100,7 @@ class Pool:
             short = first + new - len(self.refs[group])
             if short > 0:
                 self._grow(group, short)
+            self.refs[group][first : first + new] = [1] * new
         refs = self.refs[group]
         for _ in range(count - new):
             parent = self.returned.popleft()
@@ -107,9 +111,8 @@ class Pool:
             self.tabled[parent] = 1
             if parent >= len(refs):
                 self._grow(group, parent + 1 - len(refs))
+            refs[parent] = 1
             pages.append(parent)
-        for page in pages:
-            refs[page] = 1
         self.active += count
         return pages
 

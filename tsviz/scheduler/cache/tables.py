@@ -114,21 +114,25 @@ def reclaim(tier: Tier, group: Group, table: Table, computed_tokens: int) -> int
     """Drop the expired slots of a table; returns how many blocks lost this owner."""
     end = min(expired_slots(group, computed_tokens), len(table.pages))
     dropped = 0
+    if end <= table.frontier:
+        return dropped
     for slot in range(table.frontier, end):
         page = table.pages[slot]
         if page:
             tier.unhold(group.index, page)
             tier.release(group.index, page)
             dropped += 1
-    table.frontier = max(table.frontier, end)
+    table.frontier = end
     return dropped
 
 
 def reclaimable(tier: Tier, group: Group, table: Table, computed_tokens: int) -> list[int]:
     """Pages that a reclaim would leave without any owner but the index."""
-    index = group.index
     end = min(expired_slots(group, computed_tokens), len(table.pages))
-    out = []
+    out: list[int] = []
+    if end <= table.frontier:
+        return out
+    index = group.index
     for slot in range(table.frontier, end):
         page = table.pages[slot]
         if page and tier.refs[index][page] == (1 if tier.entries[index][page] is None else 2):

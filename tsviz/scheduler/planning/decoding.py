@@ -128,8 +128,10 @@ class Decoding:
         for group, table in zip(self.cache.groups, request.tables, strict=True):
             if group.kind == FULL:
                 continue
-            pages = table.pages
-            slot = next((s for s in range(table.frontier, len(pages)) if pages[s]), -1)
-            if slot >= 0:
+            pages, slot = table.pages, table.frontier
+            end = len(pages)
+            while slot < end and not pages[slot]:
+                slot += 1
+            if slot < end:
                 quiet = min(quiet, (slot + 1) * group.granularity_tokens + group.window_tokens - 1)
         request.quiet_until = quiet
