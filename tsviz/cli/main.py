@@ -18,6 +18,7 @@ COMMANDS = {
     "info": "Say what is in a trace.",
     "sql": "Ask a trace with SQL.",
     "index": "Derive why: re-execute a trace in the twin and keep its decisions.",
+    "why": "Say why a request has no row in a round.",
     "verify": "Re-execute a trace and compare every round.",
     "whatif": "Run a trace again with a knob turned.",
     "diff": "Compare two traces, or the ranks of one.",
