@@ -153,7 +153,8 @@ def _cycle_branch(cycle: Cycle) -> Branch:
     )  # fmt: skip
     numbers = {
         "times": cycle.times, "first_round": cycle.first_round, "last_round": cycle.last_round,
-        "last_gain_round": cycle.last_gain_round, "fruitless_turns": cycle.fruitless, "evicted_pages": cycle.evicted_pages,
+        "last_gain_round": cycle.last_gain_round, "fruitless_turns": cycle.fruitless,
+        "evicted_pages": cycle.evicted_pages,
     }  # fmt: skip
     return Branch("evictions", _cycle_words(cycle), position=str(cycle.first_round), numbers=numbers, children=turns)
 
