@@ -94,7 +94,7 @@ def _outside(facts: Facts, submission: int, round_: int) -> Answer | None:
     elif submitted > round_:
         cause, since, words = "not_submitted", 0, f"{name} is submitted only in front of round {submitted:,}"
     elif end is not None and end <= round_:
-        cause, since, words = "ended", end, f"{name} {life.end_kind[submission]} in front of round {end:,}"
+        cause, since, words = "ended", end, f"{name} ended ({facts.end_event(submission)}) in front of round {end:,}"
     else:
         return None
     return Answer(name, submission, round_, facts.source, cause, since, words + ".", Branch(cause, words, name), name)

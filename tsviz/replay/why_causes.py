@@ -37,6 +37,8 @@ def _scheduled(c: Case) -> tuple[Branch, ...]:
     words = f"{kind} row of {counted(tokens, 'token')}"
     if begin >= 0:
         words += f", positions {begin:,} to {begin + tokens:,} of {size:,}"
+        replay = int(c.facts.part.table("operations")["replay_tokens"][row].as_py())
+        words += f", the first {replay:,} of them fed again behind a hit" if replay else ""
     numbers = {"input_tokens": tokens, "begin_tokens": max(0, begin), "prefill_tokens": size}
     return (Branch("row", words, numbers=numbers), *_granted(c))
 

@@ -21,7 +21,7 @@ from tsviz.trace.reader import Part
 
 from .block_tables import RecordedTables
 from .decided_view import DecidedTables
-from .lifetimes import NEVER, Lifetimes, PerRequest, column, words
+from .lifetimes import ENDS, NEVER, Lifetimes, PerRequest, column, words
 
 HOLDING = frozenset(name for state, name in enumerate(STATE_NAMES) if holds_pages(state))
 """States in which a request owns tables and a slot."""
@@ -241,6 +241,13 @@ class Facts:
         """Return the round in front of whose plan a request ended; None for one that did not."""
         end = int(self.life.end_round[submission])
         return None if end == NEVER else end
+
+    def end_event(self, submission: int) -> str:
+        """Return the kind of the event that ended a request."""
+        events = self.part.table("events")
+        own = np.flatnonzero(column(events, "submission") == submission)
+        kinds = words(events.take(own), "kind")
+        return next((kind for kind in kinds if kind in ENDS), "")
 
     def refusal(self, submission: int, round_: int) -> dict[str, Any] | None:
         """Return the refusal of a request in a round: the first one of several."""
