@@ -1,0 +1,55 @@
+"""`tsviz blame`: where the time of a request, a class or the fleet went, by cause."""
+
+from __future__ import annotations
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .rows import format_option, print_rows
+from .traces import open_place, parse_place, unreadable
+from .why import decisions_of
+
+
+@click.command("blame", short_help="Say where the time to first token and between tokens went.")
+@click.argument("trace")
+@click.option("--request", help="Only this request.")
+@click.option(
+    "--by", type=click.Choice(("request", "class", "cause")), default="cause", show_default=True,
+    help="Sum by request, by class (the id without its number) or over the whole fleet.",
+)  # fmt: skip
+@format_option
+def command(trace: str, request: str | None, by: str, form: str) -> None:
+    """Split the time to first token and the time between tokens of TRACE by cause.
+
+    \b
+    tsviz blame traces/head-of-line                        the fleet
+    tsviz blame traces/head-of-line --request chat-2       one request
+    tsviz blame traces/head-of-line --by class             chats against reports
+
+    What became of a request in a round holds from that plan to the next; the causes of a span add up to it exactly.
+    `mean_ns` is a request for ttft, a token for tpot.
+    """
+    from tsviz.replay.blame import blame, shares
+    from tsviz.replay.why import facts_of
+
+    place = parse_place(trace)
+    _, part = open_place(place)
+    with unreadable():
+        facts = facts_of(part, decisions_of(part))
+        chosen = None
+        if request is not None:
+            chosen = [s for s, name in enumerate(facts.life.names) if name == request]
+            if not chosen:
+                raise CliError(ExitCode.USAGE, f"{place.path}: no request {request!r} in this trace")
+        found = shares(blame(facts, chosen), "request" if request is not None else by)
+    rows = [
+        {
+            by if by != "cause" else "of": s.key, "span": s.phase, "cause": s.cause, "time_ns": s.time_ns,
+            "percent": round(100 * s.share, 1), "mean_ns": round(s.mean_ns), "requests": s.spans,
+        }
+        for s in found
+    ]  # fmt: skip
+    if not rows:
+        click.echo("no request of this trace has a span to split", err=True)
+        return
+    print_rows(rows, form)

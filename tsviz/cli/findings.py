@@ -1,0 +1,93 @@
+"""`tsviz findings`: the problems of a trace, each with its numbers and where to look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .rows import format_option, print_rows
+from .traces import open_place, parse_place, unreadable
+from .why import decisions_of
+
+if TYPE_CHECKING:
+    from tsviz.replay.findings_model import Checked
+    from tsviz.trace.reader import Bundle, Part
+
+
+@click.command("findings", short_help="Say what is wrong in a trace, with numbers and positions.")
+@click.argument("trace")
+@click.option("--all", "everything", is_flag=True, help="Also the checks that found nothing or could not be made.")
+@click.option(
+    "--fail-on", "fail_on", multiple=True, metavar="NAME", help="End with 6 (a broken invariant) or 1 if it is found."
+)
+@click.option("--recorded-only", is_flag=True, help="Do not derive decisions; what needs them is not checkable.")
+@format_option
+def command(trace: str, everything: bool, fail_on: tuple[str, ...], recorded_only: bool, form: str) -> None:
+    """Check TRACE for every documented finding (docs/findings.md).
+
+    \b
+    tsviz findings traces/mixed-stall                           what was found
+    tsviz findings traces/mixed-stall --all                     and what was not, and what could not be checked
+    tsviz findings traces/mixed-stall --fail-on page_breach     code 6 if a page was owned twice
+
+    Every part is checked, unless TRACE names one. A check that lacks its tables is not checkable, never ok.
+    """
+    from tsviz.replay.findings import BY_NAME
+
+    for name in fail_on:
+        if name not in BY_NAME:
+            raise CliError(ExitCode.USAGE, f"--fail-on {name}: there are {', '.join(BY_NAME)}")
+    place = parse_place(trace)
+    bundle, chosen = open_place(place)
+    checked: list[Checked] = []
+    for part in bundle.parts if place.node is None else [chosen]:
+        with unreadable():
+            checked += _check(bundle, part, recorded_only)
+    shown = [one for one in checked if everything or one.outcome == "found"]
+    missing = sum(one.outcome == "not_checkable" for one in checked)
+    if missing and not everything:
+        click.echo(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why", err=True)
+    if shown:
+        print_rows([_row(one) for one in shown], form)
+    elif form == "json":
+        click.echo("[]")
+    if not shown:
+        click.echo("nothing found", err=True)
+    _fail(place.path, checked, fail_on)
+
+
+def _check(bundle: Bundle, part: Part, recorded_only: bool) -> list[Checked]:
+    from tsviz.replay.findings import check_part
+    from tsviz.replay.why import facts_of
+
+    if recorded_only and part.level != "decisions":
+        return check_part(bundle, part, None)
+    index = decisions_of(part)
+    if index is not None and not index.last_round:
+        return check_part(bundle, part, None, why_not="the twin leaves the recording in its first round")
+    return check_part(bundle, part, facts_of(part, index))
+
+
+def _row(one: Checked) -> dict[str, Any]:
+    import json
+
+    from tsviz.replay.predicates import Finding
+
+    ended = one.ended
+    numbers = ended.numbers if isinstance(ended, Finding) else {}
+    requests = ended.requests if isinstance(ended, Finding) else ()
+    return {
+        "finding": one.check.name, "outcome": one.outcome, "at": ", ".join(map(str, one.positions)) or None,
+        "sentence": one.sentence, "requests": list(requests), "numbers": json.dumps(numbers),
+    }  # fmt: skip
+
+
+def _fail(path: Any, checked: list[Checked], names: tuple[str, ...]) -> None:
+    hit = [one for one in checked if one.outcome == "found" and one.check.name in names]
+    if not hit:
+        return
+    broken = any(one.check.breach for one in hit)
+    found = ", ".join(dict.fromkeys(one.check.name for one in hit))
+    raise CliError(ExitCode.INVARIANT_BREACH if broken else ExitCode.QUERY_FAILED, f"{path}: found {found}")

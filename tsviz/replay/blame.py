@@ -1,0 +1,211 @@
+"""Lost time: where the time to first token and the time between tokens went, by cause (debugger.md, section 1).
+
+A request's span is cut where a plan begins: what became of the request in a round holds from that plan to the next.
+Every nanosecond of the span gets exactly one cause, so the causes of a span add up to it. Times are those of the part's
+clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tsviz.scheduler import decisions as d
+
+from .lifetimes import Longs, column
+from .why_facts import Facts
+
+TTFT, TPOT, OPEN = "ttft", "tpot", "no_first_token"
+"""Spans: arrival to first token; first landing to last; arrival to the end of the trace when no token landed."""
+PHASES = (TTFT, TPOT, OPEN)
+
+AT_ENGINE = "not_submitted"
+"""From arrival to the submit call."""
+BEFORE_PLAN = "before_first_plan"
+"""From the submit call to the first plan that could take the request."""
+AGAIN = "scheduled_again"
+"""A row that computed nothing but positions which had been computed before, after a retraction."""
+UNKNOWN = "unknown"
+"""Behind the last round whose decisions are known, or after the request ended in a plan's eyes."""
+
+OWN_CAUSES = {
+    AT_ENGINE: "from arrival to the submit call",
+    BEFORE_PLAN: "from the submit call to the first plan behind it",
+    AGAIN: "scheduled, but all positions of its row had been computed before a retraction",
+    UNKNOWN: "no decision is known for the round",
+}
+"""Causes of this module beside `decisions.CAUSES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """One span of a request, split: `causes` maps a cause to nanoseconds and sums to `end_ns - begin_ns`."""
+
+    request: str
+    submission: int
+    phase: str
+    begin_ns: int
+    end_ns: int
+    tokens: int
+    """Tokens that the span brought: the first one for `ttft`, those behind the first landing for `tpot`."""
+    causes: dict[str, int]
+
+    @property
+    def span_ns(self) -> int:
+        """Length of the span."""
+        return self.end_ns - self.begin_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Time of one cause, summed over the spans of one phase of one key (a request, a class, or all)."""
+
+    key: str
+    phase: str
+    cause: str
+    time_ns: int
+    span_ns: int
+    """All time of that phase and key."""
+    spans: int
+    tokens: int
+
+    @property
+    def share(self) -> float:
+        """Part of the span."""
+        return self.time_ns / self.span_ns if self.span_ns else 0.0
+
+    @property
+    def mean_ns(self) -> float:
+        """Time a request for a first token, time a token for `tpot`."""
+        by = self.tokens if self.phase == TPOT else self.spans
+        return self.time_ns / by if by else 0.0
+
+
+def blame(facts: Facts, submissions: Sequence[int] | None = None) -> list[Lost]:
+    """Return the split spans of accepted requests, in order of submission; all of them, or those named."""
+    times = _Times(facts)
+    chosen = range(facts.life.count) if submissions is None else submissions
+    return [lost for submission in chosen if facts.life.accepted[submission] for lost in times.spans(submission)]
+
+
+def class_of(request: str) -> str:
+    """Return the class of a request: its id without the digits at its end and what joins them (`chat-2`: `chat`)."""
+    return re.sub(r"[-_.:/#]*\d+$", "", request) or request
+
+
+def shares(lost: Iterable[Lost], by: str) -> list[Share]:
+    """Sum spans `by` request, class or cause (the whole fleet); most time first within phase and key."""
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    totals: dict[tuple[str, str], list[int]] = {}
+    for one in lost:
+        key = {"request": one.request, "class": class_of(one.request), "cause": "all"}[by]
+        place = (key, one.phase)
+        total = totals.setdefault(place, [0, 0, 0])
+        total[0] += one.span_ns
+        total[1] += 1
+        total[2] += one.tokens
+        into = sums.setdefault(place, {})
+        for cause, time_ns in one.causes.items():
+            into[cause] = into.get(cause, 0) + time_ns
+    found = [
+        Share(key, phase, cause, time_ns, *totals[key, phase])
+        for (key, phase), causes in sums.items()
+        for cause, time_ns in sorted(causes.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return sorted(found, key=lambda s: PHASES.index(s.phase)) if by == "cause" else found
+
+
+class _Times:
+    """Marks of all requests on the part's clock."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        part, life = facts.part, facts.life
+        rounds = part.table("rounds")
+        self._round, self._start = column(rounds, "round").astype(np.int64), column(rounds, "start_ns").astype(np.int64)
+        calls, submissions, events = part.table("calls"), part.table("submissions"), part.table("events")
+        seq, time = column(calls, "seq").astype(np.int64), column(calls, "time_ns").astype(np.int64)
+        at = np.searchsorted(seq, column(submissions, "call_seq"))
+        self._submitted: Longs = time[at]
+        arrival = submissions["arrival_ns"]
+        self._arrival: Longs = np.where(
+            np.array(arrival.is_null().to_numpy(), np.bool_), self._submitted, column(submissions, "arrival_ns")
+        )
+        applied = np.array(events["applied"].to_numpy(zero_copy_only=False), np.bool_)
+        tokens = np.where(applied, column(events, "token_count"), 0).astype(np.int64)
+        owner = column(events, "submission").astype(np.int64)
+        rows = np.flatnonzero((tokens > 0) & (owner >= 0))
+        self._landing_seq = column(events, "call_seq").astype(np.int64)[rows]
+        landed, owners = time[np.searchsorted(seq, self._landing_seq)], owner[rows]
+        self._tokens = np.bincount(owners, weights=tokens[rows], minlength=life.count).astype(np.int64)
+        self._first, self._last = np.full(life.count, -1, np.int64), np.full(life.count, -1, np.int64)
+        self._last[owners] = landed
+        self._first[owners[::-1]] = landed[::-1]
+        first_seq = np.full(life.count, -1, np.int64)
+        first_seq[owners[::-1]] = self._landing_seq[::-1]
+        with_first = rows[self._landing_seq == first_seq[owners]]
+        self._first_tokens = np.bincount(owner[with_first], weights=tokens[with_first], minlength=life.count)
+        self._end_of_trace = int(max(time[-1], self._start[-1])) if len(time) and len(self._start) else 0
+
+    def spans(self, submission: int) -> list[Lost]:
+        """Return the spans of one request."""
+        name = self._facts.life.names[submission]
+        arrival, first, last = (int(t[submission]) for t in (self._arrival, self._first, self._last))
+        if first < 0:
+            if self._facts.ended(submission) is not None:
+                return []
+            causes = self._split(submission, arrival, max(arrival, self._end_of_trace))
+            return [Lost(name, submission, OPEN, arrival, max(arrival, self._end_of_trace), 0, causes)]
+        found = [Lost(name, submission, TTFT, arrival, first, 1, self._split(submission, arrival, first))]
+        later = int(self._tokens[submission] - self._first_tokens[submission])
+        if later:
+            found.append(Lost(name, submission, TPOT, first, last, later, self._split(submission, first, last)))
+        return found
+
+    def _split(self, submission: int, begin: int, end: int) -> dict[str, int]:
+        """Return how much of a stretch of time each cause held; the sum is the stretch."""
+        causes: dict[str, int] = {}
+        marks = self._marks(submission)
+        for (since, cause), (until, _) in zip(marks, [*marks[1:], (end, "")], strict=True):
+            held = min(until, end) - max(since, begin)
+            if held > 0:
+                causes[cause] = causes.get(cause, 0) + held
+        return causes
+
+    def _marks(self, submission: int) -> list[tuple[int, str]]:
+        """Return (time, cause) in order of time: the cause holds from there to the next mark."""
+        facts = self._facts
+        by_round: dict[int, str] = {v.since_round: v.cause for v in facts.verdicts(submission, facts.last_round)}
+        by_round |= self._again(submission, by_round)
+        marks = [(min(int(self._arrival[submission]), int(self._submitted[submission])), AT_ENGINE)]
+        marks.append((int(self._submitted[submission]), BEFORE_PLAN))
+        marks += [(self._starts(round_), cause) for round_, cause in sorted(by_round.items())]
+        if len(self._round) and facts.last_round < self._round[-1]:
+            marks.append((max(marks[-1][0], self._starts(facts.last_round + 1)), UNKNOWN))
+        return marks
+
+    def _starts(self, round_: int) -> int:
+        position = int(np.searchsorted(self._round, round_))
+        return int(self._start[position]) if position < len(self._start) else self._end_of_trace
+
+    def _again(self, submission: int, known: dict[int, str]) -> dict[int, str]:
+        """Return the cause of every row of a request that was retracted: again where it computed nothing new."""
+        if d.RETRACTED not in known.values() and not len(self._facts.life.runtime_retracts):
+            return {}
+        life, last = self._facts.life, self._facts.last_round
+        rows = life.op_rows.until(submission, last)
+        highest, said = 0, dict[int, str]()
+        for row in rows.tolist():
+            begin, round_ = int(life.op_begin[row]), int(life.op_round[row])
+            if begin < 0:
+                said[round_] = d.SCHEDULED
+                continue
+            landed = int(life.landed(np.array([submission], np.int64), round_)[0])
+            highest = max(highest, int(life.prompt[submission]) + landed - 1 if landed else 0)
+            end = begin + int(life.op_input[row])
+            said[round_] = AGAIN if end <= highest else d.SCHEDULED
+            highest = max(highest, end)
+        return said

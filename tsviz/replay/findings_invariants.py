@@ -1,0 +1,174 @@
+"""Invariants that tables can show to be broken: of plans (recorded), of pages and pools (with decisions).
+
+Many invariants of a scheduler's inside leave no trace in tables; these are the ones that do. The twin checks all of
+them while it runs (`scheduler.invariants`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .block_tables import RecordedTables
+from .findings_decided import facts_of
+from .findings_model import Ended, Subject, found
+from .lifetimes import NEVER, PerRequest, column, words
+from .predicates import Absent
+from .why_facts import HOLDING, Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One breach: which invariant, where, what was expected and found."""
+
+    invariant: str
+    round: int
+    where: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant} in round {self.round:,}, {self.where}: expected {self.expected}, found {self.found}"
+
+
+def plan_breach(subject: Subject, breaches: int) -> Ended:
+    """Judge plans: one row and slot a request, batch and budget kept, only the last prefill cut, counters in range."""
+    return _ended("plan_breach", "plan", list(_plans(subject)), breaches)
+
+
+def page_breach(subject: Subject, breaches: int) -> Ended:
+    """Judge pages: none is handed out fresh while a live table holds it, and free, cached and owned make the pool."""
+    facts = facts_of(subject)
+    return _ended("page_breach", "page", [*_pool(facts), *_handed_out(subject, facts)], breaches)
+
+
+def _ended(name: str, what: str, broken: list[Broken], breaches: int) -> Ended:
+    if len(broken) <= breaches:
+        return Absent(name, len(broken), breaches)
+    broken.sort(key=lambda b: b.round)
+    return found(name, f"{what} invariant broken {len(broken):,} times; first {broken[0]}",
+                 (broken[0].round, broken[-1].round), [], breaches=len(broken))  # fmt: skip
+
+
+def _plans(subject: Subject) -> Iterator[Broken]:
+    part, config = subject.part, subject.part.config
+    operations, rounds = part.table("operations"), part.table("rounds")
+    round_, submission = column(operations, "round").astype(np.int64), column(operations, "submission").astype(np.int64)
+    kind = np.array(words(operations, "kind"), dtype=object)
+    names = words(operations, "request")
+    marked: tuple[tuple[str, Any], ...] = (
+        ("request", submission), ("slot", column(operations, "slot").astype(np.int64)),
+    )  # fmt: skip
+    for label, values in marked:
+        key = (round_ << 32) | values
+        _, first, count = np.unique(key, return_index=True, return_counts=True)
+        for index, times in zip(first[count > 1].tolist(), count[count > 1].tolist(), strict=True):
+            where = f"{label} {names[index] if label == 'request' else values[index]}"
+            yield Broken(f"one_row_a_{label}", int(round_[index]), where, "1 row", f"{times} rows")
+    begin, fed = column(operations, "begin_tokens"), column(operations, "input_tokens")
+    chunk = kind == "prefill"
+    cut = chunk & (begin + fed < column(operations, "prefill_tokens"))
+    last_chunk = np.zeros(len(kind), np.bool_)
+    where_chunk = np.flatnonzero(chunk)
+    if len(where_chunk):
+        ends = np.append(np.flatnonzero(np.diff(round_[where_chunk])), len(where_chunk) - 1)
+        last_chunk[where_chunk[ends]] = True
+    for index in np.flatnonzero(cut & ~last_chunk).tolist():
+        yield Broken("head_of_line", int(round_[index]), f"request {names[index]}", "only the last prefill cut",
+                     "one cut with a prefill behind it")  # fmt: skip
+    numbers = column(rounds, "round")
+    batch = column(rounds, "prefill_rows").astype(np.int64) + column(rounds, "decode_rows")
+    local = np.isin(kind, ("prefill", "decode"))
+    spent = np.bincount(np.searchsorted(numbers, round_[local]), weights=fed[local], minlength=len(numbers))
+    if config["role"] == "D":  # decodes of a decode role do not spend the budget
+        spent = np.bincount(np.searchsorted(numbers, round_[chunk]), weights=fed[chunk], minlength=len(numbers))
+    parents = max(0, int(config["num_device_pages"]) - 1)
+    for name, values, limit in (
+        ("batch_limit", batch, int(config["max_batch_size"])),
+        ("token_budget", spent[: len(numbers)], int(config["max_scheduled_tokens"])),
+        ("pool_totals", column(rounds, "empty_pages"), parents),
+    ):
+        for index in np.flatnonzero(values > limit).tolist():
+            yield Broken(name, int(numbers[index]), "plan", f"at most {limit:,}", f"{int(values[index]):,}")
+
+
+def _pool(facts: Facts) -> Iterator[Broken]:
+    pool = facts.decided.table("pool")
+    active, available = column(pool, "active_blocks").astype(np.int64), column(pool, "available_blocks")
+    empty, group = column(pool, "empty_blocks"), column(pool, "group")
+    for index in np.flatnonzero((group == 0) & ((empty > available) | (active + available > facts.parents))).tolist():
+        round_ = int(column(pool, "round")[index])
+        yield Broken(
+            "pool_totals", round_, "pool", f"empty within available, with active at most {facts.parents:,}",
+            f"{int(empty[index]):,} empty, {int(available[index]):,} available, {int(active[index]):,} active",
+        )  # fmt: skip
+    short = np.flatnonzero((group == 0) & (active + available < facts.parents))
+    for index in short.tolist():
+        round_, item = int(column(pool, "round")[index]), int(column(pool, "item")[index])
+        if not facts.tickets(round_, item):
+            yield Broken(
+                "pool_totals", round_, "pool", f"active and available make {facts.parents:,} with no operation out",
+                f"{int(active[index]) + int(available[index]):,}",
+            )  # fmt: skip
+
+
+def _handed_out(subject: Subject, facts: Facts) -> Iterator[Broken]:
+    """Yield pages that a plan takes as fresh while another live request's table holds them."""
+    changes = subject.part.table("table_changes")
+    owner = _Owners(facts)
+    zeroed = subject.part.table("zeroed")
+    groups = {name: index for index, name in reversed(list(enumerate(facts.groups)))}
+    fresh: dict[int, set[tuple[int, int]]] = {}
+    for at, group, page in zip(
+        column(zeroed, "round").tolist(), words(zeroed, "group"), column(zeroed, "page").tolist(), strict=True
+    ):
+        fresh.setdefault(at, set()).add((groups.get(group or "", -1), page))
+    holders = PerRequest(column(changes, "submission"), column(changes, "round"))
+    touched: dict[int, set[int]] = {}
+    for key in holders.keys.tolist():
+        touched.setdefault(key & 0xFFFF_FFFF, set()).add(key >> 32)
+    for round_ in sorted(fresh.keys() | touched.keys()):
+        if round_ > facts.last_round:
+            break
+        taken = owner.step(round_, touched.get(round_, set()), fresh.get(round_, set()))
+        for (index, page), first, second in taken:
+            yield Broken(
+                "page_owned_twice", round_, f"page {page} of {facts.groups[index]}", f"fresh for {second!r} alone",
+                f"still in the table of {first!r}",
+            )  # fmt: skip
+
+
+class _Owners:
+    """Which live tables hold which pages, round by round."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts, self._tables = facts, RecordedTables(facts.part)
+        self._held: dict[int, frozenset[tuple[int, int]]] = {}
+
+    def step(
+        self, round_: int, touched: set[int], fresh: set[tuple[int, int]]
+    ) -> list[tuple[tuple[int, int], str, str]]:
+        """Move to behind the plan of a round; return fresh pages that two live requests hold then."""
+        life = self._facts.life
+        gone = [s for s in self._held if life.end_round[s] <= round_ or not self._holds(s, round_)]
+        for submission in gone:
+            del self._held[submission]
+        for submission in touched:
+            if life.end_round[submission] > round_ or life.end_round[submission] == NEVER:
+                if self._holds(submission, round_):
+                    self._held[submission] = self._tables.held(submission, round_)
+                else:
+                    self._held.pop(submission, None)
+        names, owner, twice = life.names, dict[tuple[int, int], int](), []
+        for submission in sorted(self._held, key=lambda s: s in touched):
+            for page in self._held[submission] & fresh:
+                if page in owner:
+                    twice.append((page, names[owner[page]], names[submission]))
+                owner[page] = submission
+        return twice
+
+    def _holds(self, submission: int, round_: int) -> bool:
+        return self._facts.state(submission, round_, self._facts.behind_plan(round_)) in HOLDING

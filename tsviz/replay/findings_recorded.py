@@ -1,0 +1,223 @@
+"""Findings that recorded tables alone decide: recomputation, cache hits, acknowledgements, ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from tsviz.query.catalog import Catalog
+from tsviz.query.locked import Limits, Locked
+from tsviz.trace import entries as e
+
+from .diff import diff_ranks, first_to_disagree
+from .findings_model import Ended, NotCheckable, Subject, found, listed
+from .lifetimes import column, words
+from .predicates import NAMED, Absent, Tables
+
+_LIMITS = Limits(memory_bytes=1 << 29, threads=1, seconds=60.0, rows=1 << 16)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    name: str
+    parts: tuple[Tables, ...]
+
+
+def _ask(subject: Subject, sql: str) -> list[dict[str, Any]]:
+    """Ask the catalog over one part. Raises QueryError."""
+    locked = Locked(Catalog([_Run("run", (subject.part,))]), _LIMITS)
+    try:
+        rows: list[dict[str, Any]] = locked.query(sql)[0].to_pylist()
+    finally:
+        locked.close()
+    return rows
+
+
+def named(name: str, subject: Subject, threshold: int) -> Ended:
+    """Judge a named predicate (`predicates.NAMED`)."""
+    return NAMED[name].judge(subject.part, threshold)
+
+
+TAX_SQL = "SELECT restarts, requests, computed_tokens, recomputed_tokens FROM recompute_tax"
+TAXED_SQL = """
+SELECT request, sum(recomputed_tokens)::BIGINT AS tokens, min(round) AS first_round, max(round) AS last_round
+FROM prefill_steps WHERE recomputed_tokens > 0 GROUP BY request ORDER BY tokens DESC, request"""
+
+
+def recompute_tax(subject: Subject, percent: int) -> Ended:
+    """Judge: more than `percent` of all prefilled positions had been computed before."""
+    rows = _ask(subject, TAX_SQL)
+    computed, again = (rows[0]["computed_tokens"], rows[0]["recomputed_tokens"]) if rows else (0, 0)
+    if not computed or 100 * again <= percent * computed:
+        return Absent("recompute_tax", 100 * again // computed if computed else 0, percent)
+    who = _ask(subject, TAXED_SQL)
+    names = [row["request"] for row in who]
+    span = (min(row["first_round"] for row in who), max(row["last_round"] for row in who))
+    return found(
+        "recompute_tax",
+        f"recompute tax: {again:,} of {computed:,} prefilled positions ({100 * again / computed:.1f} %) had been"
+        f" computed before, most by {listed(names[:3])}",
+        span, names, recomputed_tokens=again, computed_tokens=computed, restarts=rows[0]["restarts"],
+    )  # fmt: skip
+
+
+def low_hit_rate(subject: Subject, percent: int) -> Ended:
+    """Judge: the cache gave less than `100 - percent` percent of the prefix that earlier requests had in common.
+
+    Possible is the longest run of whole prefix pages, from the front, of a prompt that began to run in an earlier
+    round, less the token that is always computed. Generated tokens are left out: the real possible rate may be higher.
+    """
+    part = subject.part
+    steps = _ask(
+        subject, "SELECT submission, round, start_tokens FROM prefill_steps WHERE first ORDER BY round, submission"
+    )
+    first = {row["submission"]: row for row in steps}
+    pages = part.table("submissions")["pages"].to_pylist()
+    prompts = column(part.table("submissions"), "prompt_tokens").tolist()
+    names = words(part.table("submissions"), "request")
+    prefixes: dict[tuple[int, int], int] = {}
+    missed: list[tuple[int, int]] = []
+    hit = possible = 0
+    for _, together in groupby(steps, key=lambda row: row["round"]):
+        batch = [row["submission"] for row in together]
+        for submission in batch:
+            most = max(0, prompts[submission] - 1) // part.prefix_tokens
+            reach = min(_known(prefixes, pages[submission]), most) * part.prefix_tokens
+            got = min(first[submission]["start_tokens"], reach)
+            possible, hit = possible + reach, hit + got
+            if reach > got:
+                missed.append((reach - got, submission))
+        for submission in batch:
+            node = 0
+            for page in pages[submission]:
+                node = prefixes.setdefault((node, page), len(prefixes) + 1)
+    total = sum(prompts[s] for s in first)
+    if not possible or 100 * possible < _WORTH_PERCENT * total:
+        return Absent("low_hit_rate", 0, percent)
+    lost = 100 * (possible - hit) // possible
+    if lost <= percent:
+        return Absent("low_hit_rate", lost, percent)
+    missed.sort(key=lambda m: (-m[0], m[1]))
+    who = [names[s] or "" for _, s in missed]
+    rounds = [first[s]["round"] for _, s in missed]
+    return found(
+        "low_hit_rate",
+        f"low hit rate: {hit:,} of {possible:,} tokens that earlier prompts had in common were found in the cache"
+        f" ({100 * hit / possible:.1f} %; {100 * possible / total:.1f} % of all prompt tokens were possible); most"
+        f" missed by {listed(who[:3])}",
+        (min(rounds), max(rounds)), who, hit_tokens=hit, possible_tokens=possible, prompt_tokens=total,
+    )  # fmt: skip
+
+
+def _known(prefixes: dict[tuple[int, int], int], pages: list[int]) -> int:
+    """Return how many pages from the front are known."""
+    node = 0
+    for count, page in enumerate(pages):
+        following = prefixes.get((node, page))
+        if following is None:
+            return count
+        node = following
+    return len(pages)
+
+
+_WORTH_PERCENT = 10
+"""Prompts must have at least this part in common for their hit rate to be a finding."""
+
+
+def acknowledgement(subject: Subject, rounds: int) -> Ended:
+    """Judge: a copy or a peer's answer is out at the end for more than `rounds` rounds.
+
+    And for longer than three times the slowest of its kind that was answered.
+    """
+    part = subject.part
+    numbers = column(part.table("rounds"), "round").astype(np.int64)
+    if not len(numbers):
+        return Absent("acknowledgement_missing", 0, rounds)
+    last = int(numbers[-1])
+    out, slowest = _open_operations(subject), _slowest(subject)
+    peers, slowest_peer = _open_peers(subject)
+    late = [(last - since, what, since, name) for what, since, name in out if last - since > max(rounds, 3 * slowest)]
+    late += [(last - since, what, since, name) for what, since, name in peers
+             if last - since > max(rounds, 3 * slowest_peer)]  # fmt: skip
+    if not late:
+        most = max((last - since for _, since, _ in (*out, *peers)), default=0)
+        return Absent("acknowledgement_missing", min(most, rounds), rounds)
+    late.sort(key=lambda found_: (-found_[0], found_[1]))
+    age, what, since, _ = late[0]
+    return found(
+        "acknowledgement_missing",
+        f"acknowledgement never came: {len(late):,} are out at the end; {what} since round {since:,}, {age:,} rounds",
+        (min(entry[2] for entry in late), last), [name for _, _, _, name in late if name],
+        outstanding=len(late), oldest_rounds=age, slowest_answered_rounds=max(slowest, slowest_peer),
+    )  # fmt: skip
+
+
+def _open_operations(subject: Subject) -> list[tuple[str, int, str]]:
+    events, transfers = subject.part.table("events"), subject.part.table("transfers")
+    kinds = np.array(words(events, "kind"), dtype=object)
+    done = set(column(events, "op_id")[np.isin(kinds, (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE))].tolist())
+    begun: dict[int, tuple[int, str]] = {}
+    for op_id, round_, kind in zip(
+        column(transfers, "op_id").tolist(), column(transfers, "round").tolist(), words(transfers, "kind"), strict=True
+    ):
+        begun.setdefault(op_id, (round_, kind or ""))
+    return [(f"operation {op} ({kind})", since, "") for op, (since, kind) in begun.items() if op not in done]
+
+
+def _slowest(subject: Subject) -> int:
+    events = subject.part.table("events")
+    kinds = np.array(words(events, "kind"), dtype=object)
+    answers = np.isin(kinds, (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE))
+    cause, round_ = column(events, "cause_round").astype(np.int64), column(events, "round").astype(np.int64)
+    ages = (round_ - cause)[answers & (cause >= 0)]
+    return int(ages.max(initial=0))
+
+
+def _open_peers(subject: Subject) -> tuple[list[tuple[str, int, str]], int]:
+    """Return remote rows without an answer, and how many rounds the slowest answered one took."""
+    operations, events = subject.part.table("operations"), subject.part.table("events")
+    answered: dict[int, list[int]] = {}
+    for kind, submission, round_ in zip(
+        words(events, "kind"), column(events, "submission").tolist(), column(events, "round").tolist(), strict=True
+    ):
+        if kind in _PEER_ANSWERS and submission >= 0:
+            answered.setdefault(submission, []).append(round_)
+    out, slowest = [], 0
+    for kind, submission, round_, name in zip(
+        words(operations, "kind"), column(operations, "submission").tolist(), column(operations, "round").tolist(),
+        words(operations, "request"), strict=True,
+    ):  # fmt: skip
+        if kind not in ("remote_prefill", "remote_decode"):
+            continue
+        later = [r for r in answered.get(submission, ()) if r > round_]
+        if later:
+            slowest = max(slowest, later[0] - round_)
+        else:
+            out.append((f"the peer's answer for {name!r} ({kind})", round_, name or ""))
+    return out, slowest
+
+
+_PEER_ANSWERS = frozenset(("remote_prefill_done", "succeeded", "failed", "abort", "finish"))
+
+
+def rank_divergence(subject: Subject, ranks: int) -> Ended:
+    """Judge: more than `ranks` ranks of this part's node make other plans than its rank 0. Reported at rank 0."""
+    fellows = [part for part in subject.bundle.parts if part.node == subject.part.node]
+    if len(fellows) < 2:
+        return NotCheckable("rank_divergence", f"the trace has one rank of {subject.part.node}")
+    if subject.part.rank != min(part.rank for part in fellows):
+        return Absent("rank_divergence", 0, ranks)
+    differ = [rank for rank in diff_ranks(subject.bundle) if rank.node == subject.part.node]
+    first, apart = first_to_disagree(differ), [rank for rank in differ if rank.plans is not None]
+    if first is None or len(apart) <= ranks:
+        return Absent("rank_divergence", len(apart), ranks)
+    at = first.equal_rounds + 1
+    return found(
+        "rank_divergence",
+        f"rank divergence: {len(apart):,} of {len(fellows) - 1:,} ranks part from rank 0; rank {first.rank} is the"
+        f" first, in round {at:,}",
+        (at, at), [], ranks=len(apart), first_rank=first.rank, equal_rounds=first.equal_rounds,
+    )  # fmt: skip
