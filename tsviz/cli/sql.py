@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tsviz.query.problem import Problem
     from tsviz.query.reference import Described
 
+OPENER = "tsviz.replay.index:open_indexed"
+"""What the query process opens a trace with: decided tables are recorded, or come from the user's index."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY_BYTES = 64 << 20
 _LINE_WIDTH = 100
@@ -56,7 +58,7 @@ def _bytes(_context: click.Context, _option: click.Parameter, text: str) -> int:
 )
 @click.option("--tables", is_flag=True, help="List tables, views and macros, and end.")
 @click.option("--schema", metavar="NAME", help="List the columns of one of them, and end.")
-@click.option("--opener", hidden=True)
+@click.option("--opener", hidden=True, default=OPENER)
 @click.pass_context
 def command(
     context: click.Context,
@@ -68,16 +70,18 @@ def command(
     memory: int,
     tables: bool,
     schema: str | None,
-    opener: str | None,
+    opener: str,
 ) -> None:
     """Ask traces with SQL.
 
+    TRACE is a bundle, a folder of bundles, or a quoted pattern such as "runs/*"; the column `trace` tells them apart.
     The query is the last argument, or comes from --file or standard input. Data goes to standard output, everything
     else to standard error. `--tables` and `--schema NAME` need no trace; docs/sql.md has the whole reference.
 
     \b
     tsviz sql run.tsviz "SELECT request, ttft_ns FROM requests ORDER BY ttft_ns DESC LIMIT 10"
     tsviz sql run.tsviz "FROM block_table('r17', 1204)"
+    tsviz sql runs/ "SELECT trace, p99_ns / 1e6 AS p99_ms FROM ttft"
     tsviz sql a.tsviz b.tsviz --format csv -f query.sql > result.csv
 
     Exit codes: 0 ok, 1 query failed, 2 usage, 3 trace unreadable, 4 timeout, 130 interrupted.
@@ -121,17 +125,17 @@ def _exists(path: str) -> bool:
         return False
 
 
-def _run(
-    paths: list[str], sql: str, form: Format, limit: int | None, timeout: float, memory: int, opener: str | None
-) -> None:
+def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: float, memory: int, opener: str) -> None:
     import pyarrow as pa
 
-    from tsviz.query.child import OPENER, ask
+    from tsviz.query.child import ask
     from tsviz.query.locked import Limits
+    from tsviz.query.paths import bundles_of
     from tsviz.query.problem import QueryError
 
+    limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
     try:
-        with ask(paths, sql, Limits(memory_bytes=memory, seconds=timeout, rows=limit), opener or OPENER) as answer:
+        with ask(bundles_of(paths), sql, limits, opener) as answer:
             notes = write(answer, form, sys.stdout.buffer, width=_width())
             total = answer.total
     except QueryError as error:

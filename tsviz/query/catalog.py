@@ -16,19 +16,30 @@ import pyarrow as pa
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
 
-from .source import Bundle
+from .parts import GROUPS, PARTS, Place, groups_table, parts_table
+from .source import Bundle, Part
 
 PLACE = ("trace", "node", "rank")
 """The columns in front of every relation: which part of which trace."""
+STATED = (PARTS, GROUPS)
+"""The relations that are made of what a part says of itself."""
 _TINY_ROWS = 16_384
 _FEW_CHUNKS = 16
+
+
+_PARTS_SQL = f"""
+SELECT {", ".join(PLACE)}, {", ".join(c.name for c in PARTS.columns)}
+FROM (FROM _parts SELECT * EXCLUDE (last_round, decided_round), decided_round AS derived_round)
+LEFT JOIN (SELECT trace, node, rank, max(round) AS last_round FROM rounds GROUP BY ALL) USING ({", ".join(PLACE)}),
+LATERAL (SELECT CASE decisions WHEN 'recorded' THEN last_round ELSE derived_round END AS decided_round)"""
+"""How far recorded decisions reach is asked of the rounds when `parts` is, not when a trace is opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
     """Rows of one table of one part."""
 
-    place: tuple[str, str, int]
+    place: Place
     data: object
     names: frozenset[str]
 
@@ -41,8 +52,8 @@ class Catalog:
     """
 
     def __init__(self, bundles: Sequence[Bundle]) -> None:
-        self._parts = [
-            ((name, part.node, part.rank), dict(part.tables()))
+        self._parts: list[tuple[Place, Part, dict[str, Any]]] = [
+            ((name, part.node, part.rank), part, dict(part.tables()))
             for name, bundle in zip(distinct([b.name for b in bundles]), bundles, strict=True)
             for part in bundle.parts
         ]
@@ -50,7 +61,7 @@ class Catalog:
 
     def _sources_of(self, table: Table) -> list[_Source]:
         found = []
-        for place, tables in self._parts:
+        for place, _, tables in self._parts:
             data = tables.get(table.name)
             if data is None or (isinstance(data, pa.Table) and data.num_rows == 0):
                 continue
@@ -61,8 +72,6 @@ class Catalog:
     def install(self, connection: Any) -> None:
         """Register the data and create the relations as temporary views of this connection."""
         execute, register = connection.execute, connection.register
-        register("_parts", self._part_table())
-        execute("CREATE TEMP VIEW parts AS SELECT trace, node, rank FROM _parts")
         for table in TABLES.values():
             sources = self._sources[table.name]
             if not sources:
@@ -72,11 +81,10 @@ class Catalog:
             selects = (_select(table, source, f"_{table.name}_{n}") for n, source in enumerate(sources))
             execute(f'CREATE TEMP VIEW "{table.name}" AS ' + " UNION ALL ".join(selects))
 
-    def _part_table(self) -> pa.Table:
-        places = [place for place, _ in self._parts]
-        fields = (("trace", pa.string()), ("node", pa.string()), ("rank", pa.int32()))
-        columns = [pa.array([p[i] for p in places], kind) for i, (_, kind) in enumerate(fields)]
-        return pa.table(columns, names=[name for name, _ in fields])
+        register("_parts", parts_table(self._parts))
+        register("_groups", groups_table(self._parts))
+        execute("CREATE TEMP VIEW groups AS FROM _groups")
+        execute("CREATE TEMP VIEW parts AS " + _PARTS_SQL)
 
 
 def distinct(names: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from functools import cache
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
-from .catalog import Catalog, sql_type
+from .catalog import STATED, Catalog, sql_type
 from .locked import Locked
 from .shipped.definition import Relation
 from .views import SHIPPED
@@ -38,16 +38,15 @@ class Described:
 
 @cache
 def described() -> tuple[Described, ...]:
-    """Return all relations: the parts, the recorded tables, the shipped views and macros."""
-    parts = Described("table", "parts", "parts", "the parts of the opened traces", _PLACE, "FROM parts")
+    """Return all relations: the parts and groups, the recorded and decided tables, the shipped views and macros."""
     recorded = (
         Described("table", t.name, t.name, t.doc, _PLACE + tuple((c.name, sql_type(c.type), c.doc) for c in t.columns),
                   f"FROM {t.name} LIMIT 10")
-        for t in TABLES.values()
+        for t in (*STATED, *TABLES.values())
     )  # fmt: skip
     locked = Locked(Catalog([]))
     try:
-        return (parts, *recorded, *(_describe(locked, relation) for relation in SHIPPED))
+        return (*recorded, *(_describe(locked, relation) for relation in SHIPPED))
     finally:
         locked.close()
 

@@ -6,7 +6,7 @@ The reader of `tsviz.trace` satisfies these protocols; tests pass fakes made of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -29,6 +29,24 @@ class Part(Protocol):
         Large finished tables are datasets over Parquet with row groups near a million rows; the others are in memory
         or mapped. A table that is missing counts as empty, and so does a column.
         """
+
+
+@runtime_checkable
+class Configured(Part, Protocol):
+    """A part that knows the config of its scheduler."""
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The config as it was recorded; values are not to be trusted."""
+
+
+@runtime_checkable
+class Derived(Part, Protocol):
+    """A part whose decided tables were not recorded but made by re-execution, and verified."""
+
+    @property
+    def derived_round(self) -> int:
+        """The last round whose decisions are known."""
 
 
 class Bundle(Protocol):

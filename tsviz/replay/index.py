@@ -10,19 +10,20 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from tsviz.trace import layout
-from tsviz.trace.catalogue import TABLES
+from tsviz.trace.catalogue import LEVELS, TABLES
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.decided import DECIDED
 from tsviz.trace.errors import TraceError
-from tsviz.trace.reader import Part
+from tsviz.trace.reader import DATASET_ROWS, Part, open_bundle
 
 from .derive import Derivation, derive
 from .verify import Divergence
@@ -70,6 +71,11 @@ class Index:
             self._loaded[name] = pa.Table.from_batches(batches, table.schema).unify_dictionaries().combine_chunks()
         return self._loaded[name]
 
+    def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
+        """Return every decided table, large ones as datasets. Raises `TraceError` when one is damaged."""
+        large = {name for name, table in DECIDED.items() if self._tables.rows(table) > DATASET_ROWS}
+        return {n: self._tables.dataset(table) if n in large else self.table(n) for n, table in DECIDED.items()}
+
 
 def content_key(part: Part) -> str:
     """Return the key of a part's index: a digest of its description and of what says that its tables are whole."""
@@ -113,6 +119,39 @@ def build_index(part: Part, *, progress: Callable[[int, int], None] | None = Non
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return Index(target)
+
+
+class IndexedPart:
+    """A part with the decided tables of its index; it is what the catalog takes as a derived part."""
+
+    def __init__(self, part: Part, index: Index) -> None:
+        """Put an index beside its part."""
+        self._part, self._index = part, index
+        self.node, self.rank, self.config = part.node, part.rank, part.config
+        self.derived_round = index.last_round
+
+    def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
+        """Return every table, the decided ones from the index. Raises `TraceError`."""
+        return {**self._part.tables(), **self._index.tables()}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedBundle:
+    """A bundle whose parts have decided tables wherever these are recorded or in the user's cache."""
+
+    name: str
+    parts: Sequence[Part | IndexedPart]
+
+
+def open_indexed(path: str | Path) -> IndexedBundle:
+    """Open a bundle with its indexes: the opener of the query room. Raises `TraceError`."""
+    bundle = open_bundle(path)
+    return IndexedBundle(bundle.name, [_with_index(part) for part in bundle.parts])
+
+
+def _with_index(part: Part) -> Part | IndexedPart:
+    index = None if part.level == LEVELS[1] else open_index(part)
+    return part if index is None else IndexedPart(part, index)
 
 
 def _describe(derivation: Derivation) -> dict[str, Any]:

@@ -21,7 +21,9 @@ WITH changes AS (
   SELECT {PART}, max(submission) AS submission FROM changes GROUP BY {PART}
 ), live AS (
   FROM changes SEMI JOIN latest USING ({SUBMISSION})
-  ANTI JOIN (SELECT {SUBMISSION} FROM events WHERE kind IN {ENDS} AND applied AND round <= at_round) ended USING ({SUBMISSION})
+  ANTI JOIN (
+    SELECT {SUBMISSION} FROM events WHERE kind IN {ENDS} AND applied AND round <= at_round
+  ) ended USING ({SUBMISSION})
 ), bounded AS (
   SELECT *, max(round) FILTER (fresh) OVER w AS fresh_round, last_value(length_slots) OVER w AS last_length
   FROM live WINDOW w AS (PARTITION BY {SUBMISSION}, "group" ORDER BY round
