@@ -28,8 +28,6 @@ COMMANDS = {
     "minimize": "Shrink a trace while something still happens in it.",
     "repro": "Write a script that shows it on the real package alone.",
     "bisect": "Find the version of the real package that changed a plan.",
-    "whatif": "Run a trace again with a knob turned.",
-    "diff": "Compare two traces, or the ranks of one.",
     "open": "Step through a trace on the terminal.",
     "demo": "Open a recorded incident.",
 }

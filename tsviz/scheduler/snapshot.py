@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappush
 from operator import attrgetter
@@ -60,15 +59,6 @@ _PLAIN = (
     "window_end",
 )
 
-<<<<<<< HEAD
-Scalar = int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
-
-_read_plain: Callable[[Request], tuple[Scalar, ...]] = attrgetter(*_PLAIN)
-
-
-class RequestState(NamedTuple):
-    """One request."""
-=======
 _plain = attrgetter(*_PLAIN)
 
 Scalar = int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
@@ -76,7 +66,6 @@ Scalar = int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...
 
 class RequestState(NamedTuple):
     """One request: a tuple, because a thousand of them are made at once."""
->>>>>>> benchs
 
     request_id: str
     tokens: array[int]
@@ -209,11 +198,7 @@ def _request_state(request: Request) -> RequestState:
         state_boundaries=tuple(request.state_boundaries),
         tables=tuple([(t.pages, len(t.pages), t.available, t.frontier) for t in request.tables]),
         memory=None if memo is None else (*memo[:3], memo.first_digest, memo.group),
-<<<<<<< HEAD
-        plain=_read_plain(request),
-=======
         plain=_plain(request),
->>>>>>> benchs
     )
 
 

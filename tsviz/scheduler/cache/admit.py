@@ -151,27 +151,11 @@ class Admitter:
                 if dropped and log is not None:
                     log.tell(Reclaim(request_id, group.index, dropped))
         if deferred:
-<<<<<<< HEAD
-            self._refuse_survivors(self._evict(deferred))
-        fresh = [
-            grow(device, group, table, demand) for group, table, demand in zip(groups, tables, demands, strict=True)
-        ]
-        return Granted(0, 0, 0, epoch, [], fresh, len(victims))
-
-    def _evict(self, victims: Sequence[Key]) -> list[Key]:
-        """Evict what can go now; returns what cannot yet."""
-        device = self.device
-        left = []
-        for key in victims:
-            if device.is_unpinned(key[-2], key[-1]):
-                device.evict(key[-2], key[-1])
-=======
             self._refuse_survivors(device.evict_unpinned(deferred))
         fresh: list[list[int]] = []
         for group, table, demand, need in zip(groups, tables, demands, needs, strict=True):
             if need or demand.shape != DENSE:
                 fresh.append(grow(device, group, table, demand))
->>>>>>> benchs
             else:
                 table.available -= demand.tokens
                 fresh.append([])
