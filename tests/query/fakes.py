@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from tsviz.trace.tables import RECORDED
+from tsviz.trace.catalogue import TABLES
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class FakeBundle:
 
 
 def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return a recorded table with these rows; what a row leaves out is null, or empty if the column has no null."""
-    schema = RECORDED[name].schema
+    """Return a table with these rows; what a row leaves out is null, or empty if the column has no null."""
+    schema = TABLES[name].schema
     empty = {pa.types.is_integer: 0, pa.types.is_boolean: False, pa.types.is_list: [], pa.types.is_dictionary: ""}
     filled = []
     for row in rows:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .shipped import pages, requests, rounds
+from .shipped import admission, cache, pages, requests, retraction, rounds, stops, traffic, verdicts
 from .shipped.definition import Relation
 
-SHIPPED: tuple[Relation, ...] = (*requests.RELATIONS, *rounds.RELATIONS, *pages.RELATIONS)
+_THEMES = (verdicts, requests, rounds, pages, admission, retraction, cache, traffic, stops)
+SHIPPED: tuple[Relation, ...] = tuple(relation for theme in _THEMES for relation in theme.RELATIONS)
 """All shipped relations; each may use the recorded tables and those before it."""
 
 

@@ -165,7 +165,7 @@ LEFT JOIN plans USING ({PART}, first_round)""",
 
 WAITING = Relation(
     "waiting",
-    "the requests that hold no pages behind the plan of a round, as far as recorded tables tell",
+    "the requests that hold no pages behind the plan of a round, as far as recorded tables tell, and why",
     (
         ("submission", "number of the request"),
         ("request", "request id"),
@@ -174,21 +174,30 @@ WAITING = Relation(
         ("waited_rounds", "plans since then, this one included"),
         ("next_row_round", "round in which it is scheduled next; null if never"),
         ("prompt_tokens", "length of the prompt"),
+        ("cause", "why it had no row in this plan; null where decisions are not known"),
+        ("holder", "the request in the way; null when none is, or it is not known"),
+        ("cause_since_round", "since when the cause is this one"),
     ),
     f"""
 WITH live AS (
   SELECT {SUBMISSION}, request, submit_round, first_round, prompt_tokens FROM requests
   WHERE accepted AND submit_round <= at_round AND (end_round IS NULL OR end_round > at_round)
+), away AS (
+  SELECT {SUBMISSION}, request, 'new' AS state, submit_round AS since_round,
+    at_round - submit_round + 1 AS waited_rounds, first_round AS next_row_round, prompt_tokens
+  FROM live WHERE first_round IS NULL OR first_round > at_round
+  UNION ALL
+  SELECT trace, node, rank, submission, live.request, 'retracted', retracted_from_round,
+    at_round - retracted_from_round + 1, restart_round, prompt_tokens
+  FROM live JOIN restarts USING ({SUBMISSION})
+  WHERE retracted_from_round <= at_round AND restart_round > at_round
+), causes AS (
+  SELECT {SUBMISSION}, cause, holder, since_round AS cause_since_round FROM verdict_runs
+  WHERE since_round <= at_round AND until_round >= at_round
 )
-SELECT {SUBMISSION}, request, 'new' AS state, submit_round AS since_round,
-  at_round - submit_round + 1 AS waited_rounds, first_round AS next_row_round, prompt_tokens
-FROM live WHERE first_round IS NULL OR first_round > at_round
-UNION ALL
-SELECT trace, node, rank, submission, live.request, 'retracted', retracted_from_round,
-  at_round - retracted_from_round + 1, restart_round, prompt_tokens
-FROM live JOIN restarts USING ({SUBMISSION})
-WHERE retracted_from_round <= at_round AND restart_round > at_round
-ORDER BY {SUBMISSION}""",
+SELECT {SUBMISSION}, request, state, since_round, waited_rounds, next_row_round, prompt_tokens,
+  cause, holder, cause_since_round
+FROM away LEFT JOIN causes USING ({SUBMISSION}) ORDER BY {SUBMISSION}""",
     "FROM waiting(3)",
     ("at_round",),
 )
