@@ -46,7 +46,10 @@ def shipped_incidents() -> tuple[Path, dict[str, Any]]:
         if (folder / _INCIDENTS).is_file():
             catalogue: dict[str, Any] = json.loads((folder / _INCIDENTS).read_text())
             return folder, catalogue
-    raise CliError(ExitCode.USAGE, "the shipped incidents are not installed with this copy of tsviz")
+    raise CliError(
+        ExitCode.USAGE, "the shipped incidents are not installed with this copy of tsviz",
+        "in a checkout of the project they lie in traces/: tsviz open traces/NAME",
+    )  # fmt: skip
 
 
 def _print_summary(name: str, entry: dict[str, Any], folder: Path) -> None:

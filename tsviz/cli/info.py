@@ -28,8 +28,11 @@ def command(trace: str, form: str) -> None:
     if form != "table":
         print_rows(view["parts"], form)
         return
-    for key in ("name", "schema", "tokens", "scheduler", "workload", "command"):
+    for key in ("name", "schema", "tokens", "scheduler", "command"):
         click.echo(f"{key:<10} {clean(str(view[key]))}")
+    for key, value in view["workload"].items():
+        if value is not None:
+            click.echo(f"{'workload' if key == next(iter(view['workload'])) else '':<10} {clean(f'{key}: {value}')}")
     for warning in view["warnings"]:
         click.echo(f"{'warning':<10} {clean(warning)}")
     print_rows(view["parts"], "table")

@@ -26,9 +26,14 @@ class DecidedTables(Protocol):
 class DecidedView:
     """Decisions of one part up to `last_round`; behind it nothing is known."""
 
-    def __init__(self, tables: DecidedTables, source: str, last_round: int, groups: Sequence[str]) -> None:
-        """`source` is `recorded` or `derived`; `groups` names the groups. Raises `TraceError` for a bad table."""
-        self.source, self.last_round, self._groups = source, last_round, groups
+    def __init__(
+        self, tables: DecidedTables, source: str, last_round: int, groups: Sequence[str], *, has_state: bool
+    ) -> None:
+        """`source` is `recorded` or `derived`; `groups` names the groups, `has_state` says whether one holds states.
+
+        Raises `TraceError` for a table that cannot be read.
+        """
+        self.source, self.last_round, self._groups, self._has_state = source, last_round, groups, has_state
         verdicts = tables.table("verdicts")
         self._verdicts = PerRequest(column(verdicts, "submission"), column(verdicts, "round"))
         self._since = column(verdicts, "round")
@@ -75,9 +80,12 @@ class DecidedView:
         if row < 0:
             return None
         decode, rest, headroom, growth = (int(terms[row]) for terms in self._terms.values())
-        terms = (
-            Term("decode slot", decode), Term("rest of prompt", rest), Term("headroom", headroom),
-            Term("state growth", max(0, growth)),
-        )  # fmt: skip
         prepaid = rest + headroom if headroom else 0
-        return Reserve(int(self._reserve_round[row]), terms, max(decode, prepaid))
+        # Full history holds the larger of the two; only the terms of that one are named.
+        if prepaid > decode:
+            terms = [Term("rest of prompt", rest), Term("headroom", headroom)]
+        else:
+            terms = [Term("decode slot", decode)]
+        if self._has_state and growth >= 0:
+            terms.append(Term("state growth", growth))
+        return Reserve(int(self._reserve_round[row]), tuple(terms), max(decode, prepaid))

@@ -275,8 +275,10 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) 
 
 
 def _decided(part: Part) -> DecidedView | None:
-    groups = [str(group["group_id"]) for group in part.config["cache_groups"]]
+    described = part.config["cache_groups"]
+    groups = [str(group["group_id"]) for group in described]
+    has_state = any(group["family"] == "State" for group in described)
     if part.level == "decisions":
-        return DecidedView(part, RECORDED, part.last_round, groups)
+        return DecidedView(part, RECORDED, part.last_round, groups, has_state=has_state)
     index = open_index(part)
-    return None if index is None else DecidedView(index, DERIVED, index.last_round, groups)
+    return None if index is None else DecidedView(index, DERIVED, index.last_round, groups, has_state=has_state)

@@ -54,7 +54,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """The reserve of a request's last admission attempt: its terms, by kind of group what they come to, its round."""
+    """What the request's last prefill attempt held beyond its chunk, in tokens, and in which round that was.
+
+    `full_tokens` is what a full-history group holds: the terms but `state growth`, which is what a state group holds.
+    """
 
     round: int
     terms: tuple[Term, ...]

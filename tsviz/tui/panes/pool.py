@@ -49,7 +49,7 @@ def _counts(scene: Scene) -> Line:
             spans += [Span(f"{mark.glyph} {grouped(counts[state])} ", mark.role), Span(f"{word}   ", "dim")]
     if frame.snapshot.retracted and "retracted" not in counts:
         mark = COUNTED["retracted"]
-        spans += [Span("of these ", "dim"), Span(f"{mark.glyph} {grouped(frame.snapshot.retracted)} ", mark.role)]
+        spans += [Span("this plan ", "dim"), Span(f"{mark.glyph} {grouped(frame.snapshot.retracted)} ", mark.role)]
         spans.append(Span("retracted", "dim"))
     if len(spans) == 1:
         spans.append(Span("no requests", "dim"))
