@@ -38,6 +38,7 @@ class Admission:
     """The per-request admission layer of one scheduler."""
 
     __slots__ = (
+        "attempts",
         "cache",
         "config",
         "cutter",
@@ -73,6 +74,8 @@ class Admission:
         self.is_p = config.role is Role.P
         self.is_d = config.role is Role.D
         self.streams = cache.publisher.streaming
+        self.attempts = 0
+        """How often a first chunk was tried: remembered refusals change with nothing else."""
         self.log: Log | None = None
 
     def prefill(self, request: Request, budget: int, build: Round) -> Outcome:
@@ -85,6 +88,7 @@ class Admission:
         """Probe, cut, admit; with storage, again from a shortened hit when the prefetch found no room."""
         if not self.roster.slots:
             return NoSlot(request.request_id)
+        self.attempts += 1
         cache, size = self.cache, request.prefill_size
         page_tokens = cache.page_tokens
         pages = request.candidate_pages

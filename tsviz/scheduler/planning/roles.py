@@ -14,6 +14,7 @@ from tsviz.scheduler.planning.readmission import next_readmission
 from tsviz.scheduler.planning.retraction import Retraction
 from tsviz.scheduler.planning.roster import Roster
 from tsviz.scheduler.planning.round import Round
+from tsviz.scheduler.planning.standstill import Standstill, standstill
 from tsviz.scheduler.planning.verdicts import Why
 from tsviz.scheduler.request import Request
 from tsviz.scheduler.states import PREFILL_DONE, PREFILLING
@@ -22,7 +23,17 @@ from tsviz.scheduler.states import PREFILL_DONE, PREFILLING
 class Grammar:
     """Builds the rounds of one scheduler."""
 
-    __slots__ = ("admission", "config", "decode_tokens", "decoding", "log", "retraction", "roster")
+    __slots__ = (
+        "admission",
+        "config",
+        "decode_tokens",
+        "decoding",
+        "log",
+        "quiet",
+        "retraction",
+        "roster",
+        "still",
+    )
 
     def __init__(
         self,
@@ -40,6 +51,9 @@ class Grammar:
         self.retraction = retraction
         self.decode_tokens = config.decode_input_tokens
         self.log: d.Log | None = None
+        self.still: Standstill | None = None
+        self.quiet: tuple[int, list[Request]] | None = None
+        """Attempts and queue of the last pass over newcomers in which nobody was tried anew."""
 
     def build(self, build: Round) -> None:
         """Run the phases of the role."""
@@ -173,13 +187,18 @@ class Grammar:
             return
         number, log = build.number, self.log
         slots, device = self.roster.slots, self.admission.cache.device
-        available = device.available
-        for request in tuple(self.roster.waiting):
+        available, queue, attempts = device.available, self.roster.waiting, self.admission.attempts
+        if log is None and slots and self.still is not None:
+            # Nearly every round of an overloaded engine: nobody passes, the first is the blocker.
+            if self.still.holds(attempts, queue, build.budget, available):
+                self._block(queue[0], build)
+                return
+            self.still = self.quiet = None
+        for request in tuple(queue):
             if request.scheduled_round == number:
                 continue
             memo = request.memo
             if memo is not None and slots and log is None and build.blocker is not None:
-                # Nearly every waiting request of an overloaded engine: its refusal repeats.
                 low, high, blocks, digest, _, cached, on_host = memo
                 if (
                     available < blocks
@@ -203,6 +222,11 @@ class Grammar:
             self._note(request, outcome, build)
             if isinstance(outcome, d.Refused):
                 self._block(request, build)
+        if log is None and slots and len(queue) > 1 and attempts == self.admission.attempts:
+            quiet = (attempts, queue[:])
+            if quiet == self.quiet:
+                self.still = standstill(attempts, queue)
+            self.quiet = quiet
 
     def _newcomer(self, request: Request, budget: int, build: Round) -> Outcome:
         """The first chunk of a newcomer, unless its remembered refusal repeats."""
