@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from tsviz.engine.simulated import SimulatedOptions
     from tsviz.engine.workloads.options import WorkloadOptions
 
+_MOST = 2**31 - 1
+"""The scheduler takes 32-bit numbers; nothing here makes sense beyond."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -29,18 +33,27 @@ def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
+class _Finite(click.FloatRange):
+    """A number in a range; NaN is none, and infinity is in no range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"expected a finite number, found {value!r}", param, ctx)
+        return number
+
+
 def _count(name: str, default: int | None, text: str, least: int = 1) -> Callable[[Any], Any]:
-    return click.option(
-        name, type=click.IntRange(min=least), default=default, show_default=default is not None, help=text
-    )
+    kind = click.IntRange(least, _MOST)
+    return click.option(name, type=kind, default=default, show_default=default is not None, help=text)
 
 
 def _amount(name: str, default: float, text: str) -> Callable[[Any], Any]:
-    return click.option(name, type=click.FloatRange(min=0), default=default, show_default=True, help=text)
+    return click.option(name, type=_Finite(0, _MOST), default=default, show_default=True, help=text)
 
 
 def _share(name: str, default: float, text: str) -> Callable[[Any], Any]:
-    return click.option(name, type=click.FloatRange(0, 1), default=default, show_default=True, help=text)
+    return click.option(name, type=_Finite(0, 1), default=default, show_default=True, help=text)
 
 
 workload_options = _group(
@@ -168,6 +181,10 @@ class RunPlan:
         link = LinkOptions(
             seed=seed, failed_transfer_rate=o["transfer_failures"], failed_transfers=frozenset(o["fail_transfer"])
         )
+        if not o["pd"] and (o["transfer_failures"] or o["fail_transfer"]):
+            raise CliError(
+                ExitCode.USAGE, "--transfer-failures and --fail-transfer need --pd: only a pair has transfers"
+            )
         if o["pd"] and o["ranks"] > 1:
             raise CliError(ExitCode.USAGE, "--pd and --ranks cannot be combined yet")
         return RunPlan(
@@ -181,6 +198,8 @@ def _perturbation(text: str | None, ranks: int) -> Perturbation | None:
 
     if text is None:
         return None
+    if ranks < 2:
+        raise CliError(ExitCode.USAGE, "--perturb needs --ranks 2 or more: rank 0 is the one that the others mirror")
     rank, _, rest = text.partition(":")
     kind, _, plan = rest.partition(":")
     kinds = {k.value: k for k in PerturbationKind}
