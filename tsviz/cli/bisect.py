@@ -101,15 +101,18 @@ def _row(compared: Compared) -> dict[str, object]:
 
 
 def _sentences(result: Bisected, base: str, finding: str | None) -> list[str]:
+    """Say in words what the table says, and how much of it is not known."""
     if result.first_changed is None:
         said = [f"no later version that could make the run plans otherwise than {base}"]
     else:
         said = [f"{result.first_changed} is the first later version that plans otherwise than {base}"]
+    there = {c.version: c for c in result.versions}
     if finding is not None and result.first_without is None:
-        said.append(f"{finding}: still there in every later version that could make the run")
-    elif finding is not None:
-        there = next(c for c in result.versions if c.version == result.first_without)
-        said.append(
-            f"{finding}: gone in {result.first_without}" + (f", which shows {there.shows}" if there.shows else "")
-        )
+        last = [c.version for c in result.versions if c.finding][-1]
+        said.append(f"{finding}: still there in every later version that could make the run, the last is {last}")
+    elif finding is not None and result.first_without is not None:
+        shows = there[result.first_without].shows
+        said.append(f"{finding}: gone in {result.first_without}" + (f", which shows {shows} instead" if shows else ""))
+    if failed := [c.version for c in result.versions if c.outcome == "cannot run"]:
+        said.append(f"{len(failed)} of {len(there)} versions could not make the run: {', '.join(failed)}")
     return said

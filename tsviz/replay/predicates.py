@@ -96,14 +96,14 @@ def live_lock(part: Tables, rounds: int) -> Outcome:
             continue
         names = words(operations.take(inside[where]), "request")
         retracted = int(column(table, "retracted_requests")[first : last + 1].sum())
-        named = _unique(names)
+        named, length = _unique(names), last - first + 1
         return Finding(
             "livelock",
             f"live-lock: in rounds {numbers[first]:,} to {numbers[last]:,} rows were scheduled {busy[-1]:,} times"
             f" and {retracted:,} requests retracted, yet no request's highest computed position rose and none ended;"
             f" {len(who)} requests take turns: {_listed(named)}",
             int(numbers[first]), int(numbers[last]), named, int(numbers[first + shown[0]]),
-            {"rounds": last - first + 1, "scheduled_rounds": int(busy[-1]), "retractions": retracted, "requests": len(who)},
+            {"rounds": length, "scheduled_rounds": int(busy[-1]), "retractions": retracted, "requests": len(who)},
         )  # fmt: skip
     return Absent("livelock", most, rounds)
 

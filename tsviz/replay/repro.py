@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import pprint
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +77,7 @@ def render(script: Script, part: Part, *, name: str, finding: Finding | None) ->
     engine = f"{part.engine.get('name')} {part.engine.get('version')}"
     what = "what it plans" if finding is None else finding.name.replace("_", " ")
     pieces = [
-        _HEAD.format(title=_safe(f"{what}, seen on {engine}"), trace=_safe(name)),
+        _HEAD.format(package=_package(part), title=_safe(f"{what}, seen on {engine}"), trace=_safe(name)),
         _literal("SETTINGS", script.settings),
     ]
     if script.requests is not None:
@@ -108,6 +109,13 @@ def _safe(text: str) -> str:
     return ascii(text)[1:-1].replace('"', "'").replace("\\", "/")[:200]
 
 
+def _package(part: Part) -> str:
+    """Return what pip installs: the recorded version, if the trace is one of the package and names a version."""
+    version = str(part.engine.get("version"))
+    known = part.engine.get("name") == "tokenspeed-scheduler" and re.fullmatch(r"[0-9.]{1,20}", version)
+    return "tokenspeed-scheduler" + (f"=={version}" if known else "")
+
+
 def _literal(name: str, value: Any) -> str:
     return f"{name} = {pprint.pformat(value, width=_WIDTH, compact=True, sort_dicts=False)}"
 
@@ -125,7 +133,7 @@ def _expected(part: Part, round_: int) -> dict[str, Any]:
 
 _HEAD = '''"""tokenspeed-scheduler: {title}.
 
-    pip install tokenspeed-scheduler
+    pip install {package}
     python THIS_FILE
 
 Needs nothing else. Ends with exit code 1 while the problem is there, with 0 when it is gone.
