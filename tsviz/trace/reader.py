@@ -5,6 +5,7 @@ Opening reads only the small files; a table is read, checked and validated when 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -127,7 +128,7 @@ class Bundle:
     def __init__(self, path: Path) -> None:
         """Open the bundle at `path`. Raises `TraceError`."""
         self.path = path
-        self.name = path.resolve().name
+        self.name = Path(os.path.realpath(path)).name  # Path.resolve raises for a loop of links
         self.description = layout.read_bundle_file(path)
         self.schema: str = self.description["schema"]
         self.meta: dict[str, Any] = layout.field(path / layout.BUNDLE_FILE, self.description, "meta", dict)
