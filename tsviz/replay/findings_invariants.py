@@ -35,12 +35,19 @@ class Broken:
 
 
 def plan_breach(subject: Subject, breaches: int) -> Ended:
-    """Judge plans: one row and slot a request, batch and budget kept, only the last prefill cut, counters in range."""
+    """Judge: a plan has two rows of one request or slot, or exceeds a limit, or cuts a prefill that is not the last.
+
+    Limits are the rows of a batch, its forward tokens, and the empty pages that there can be.
+    """
     return _ended("plan_breach", "plan", list(_plans(subject)), breaches)
 
 
 def page_breach(subject: Subject, breaches: int) -> Ended:
-    """Judge pages: none is handed out fresh while a live table holds it, and free, cached and owned make the pool."""
+    """Judge: a page is handed out fresh while another live table holds it, or the blocks do not make the pool.
+
+    Active and available blocks are the whole pool unless an operation is out, which pins the rest; empty ones are
+    among the available.
+    """
     facts = facts_of(subject)
     return _ended("page_breach", "page", [*_pool(facts), *_handed_out(subject, facts)], breaches)
 

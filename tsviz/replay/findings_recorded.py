@@ -65,10 +65,11 @@ def recompute_tax(subject: Subject, percent: int) -> Ended:
 
 
 def low_hit_rate(subject: Subject, percent: int) -> Ended:
-    """Judge: the cache gave less than `100 - percent` percent of the prefix that earlier requests had in common.
+    """Judge: more than `percent` of the prefixes that earlier prompts had in common were not found in the cache.
 
     Possible is the longest run of whole prefix pages, from the front, of a prompt that began to run in an earlier
     round, less the token that is always computed. Generated tokens are left out: the real possible rate may be higher.
+    Prompts must have at least a tenth of their tokens in common.
     """
     part = subject.part
     steps = _ask(
@@ -130,7 +131,7 @@ _WORTH_PERCENT = 10
 def acknowledgement(subject: Subject, rounds: int) -> Ended:
     """Judge: a copy or a peer's answer is out at the end for more than `rounds` rounds.
 
-    And for longer than three times the slowest of its kind that was answered.
+    And for longer than three times the slowest of its kind (copies, peers) that was answered.
     """
     part = subject.part
     numbers = column(part.table("rounds"), "round").astype(np.int64)

@@ -37,10 +37,24 @@ def _scheduled(c: Case) -> tuple[Branch, ...]:
     words = f"{kind} row of {counted(tokens, 'token')}"
     if begin >= 0:
         words += f", positions {begin:,} to {begin + tokens:,} of {size:,}"
-        replay = int(c.facts.part.table("operations")["replay_tokens"][row].as_py())
-        words += f", the first {replay:,} of them fed again behind a hit" if replay else ""
     numbers = {"input_tokens": tokens, "begin_tokens": max(0, begin), "prefill_tokens": size}
-    return (Branch("row", words, numbers=numbers), *_granted(c))
+    return (Branch("row", words, numbers=numbers), *_start(c), *_granted(c))
+
+
+def _start(c: Case) -> tuple[Branch, ...]:
+    """Return where the request's last start began: the hit, and what of it is fed again."""
+    row = _first_of_run(c.facts, c.submission, c.round)
+    if row < 0:
+        return ()
+    life, at = c.facts.life, int(c.facts.life.op_round[row])
+    begin = int(life.op_begin[row])
+    replay = int(c.facts.part.table("operations")["replay_tokens"][row].as_py())
+    words = f"it started in round {at:,} at position {begin:,} of {int(life.op_prefill[row]):,}"
+    if begin + replay:
+        words += f": the first {begin + replay:,} were cached"
+        words += f", of which {replay:,} were fed again for a replayed window" if replay else ""
+    numbers = {"hit_tokens": begin + replay, "replay_tokens": replay, "started_round": at}
+    return (Branch("start", words, position=str(at), numbers=numbers),)
 
 
 def _granted(c: Case) -> tuple[Branch, ...]:
@@ -144,6 +158,20 @@ def _head_of_line(c: Case) -> tuple[Branch, ...]:
     return chunk_progress(c.facts, c.said.holder, c.round)
 
 
+def _first_of_run(facts: Facts, submission: int, round_: int) -> int:
+    """Return the table row of the first chunk of a request's last start; -1 before its first one."""
+    life = facts.life
+    rows = [r for r in life.op_rows.until(submission, round_).tolist() if life.op_begin[r] >= 0]
+    first = rows[-1] if rows else -1
+    for earlier, later in zip(reversed(rows[:-1]), reversed(rows), strict=False):
+        end = int(life.op_begin[earlier] + life.op_input[earlier])
+        goes_on = end - facts.config["prefix_replay_tokens"] <= life.op_begin[later] <= end
+        if not goes_on or life.op_prefill[earlier] != life.op_prefill[later]:
+            break
+        first = earlier
+    return first
+
+
 def chunk_progress(facts: Facts, holder: str, round_: int) -> tuple[Branch, ...]:
     """Return how far the chunks of an incomplete prefill are: chunk k of m, rounds left at this rate."""
     submission = facts.submission_of(holder, round_)
@@ -152,18 +180,9 @@ def chunk_progress(facts: Facts, holder: str, round_: int) -> tuple[Branch, ...]
     if not rows:
         return ()
     last = rows[-1]
+    first = _first_of_run(facts, submission, round_)
+    run = len(rows) - rows.index(first)
     reached, size = int(life.op_begin[last] + life.op_input[last]), int(life.op_prefill[last])
-    run = 1
-    for earlier, later in zip(reversed(rows[:-1]), reversed(rows), strict=False):
-        if (
-            life.op_begin[later]
-            < life.op_begin[earlier] + life.op_input[earlier] - facts.config["prefix_replay_tokens"]
-        ):
-            break
-        if life.op_prefill[earlier] != size or life.op_begin[later] > life.op_begin[earlier] + life.op_input[earlier]:
-            break
-        run += 1
-    first = rows[-run]
     span, begun = int(life.op_round[last] - life.op_round[first]) + 1, int(life.op_begin[first])
     rate = (reached - begun) / span
     left = -(-(size - reached) * span // max(1, reached - begun))

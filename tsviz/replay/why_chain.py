@@ -47,13 +47,19 @@ def chain(facts: Facts, submission: int, round_: int) -> Chain:
 
 def _next(facts: Facts, link: Link, round_: int) -> Link | None:
     said = link.said
-    if said is None or said.cause in (d.SCHEDULED, d.RETRACTED, d.DEFERRED, d.REMOTE_TRANSFER, d.NEVER):
+    if said is None or said.cause in _ENDS or link.way == _WAYS[d.NOT_QUIESCENT]:
+        return None
+    if said.cause == d.NOT_QUIESCENT and said.holder == link.request:
         return None
     if said.holder and said.holder != link.request:
         return _link(facts, facts.submission_of(said.holder, round_), round_, _WAYS.get(said.cause, "is before it"))
     if said.cause == d.HOLDBACK:
         pending = _pending_prefill(facts, link.submission, round_)
         return None if pending < 0 else _link(facts, pending, round_, "is the prefill that decodes hold back for")
+    turns = facts.at("retractions", round_)
+    if said.cause == d.CAPACITY and turns and turns[0]["blocker"] != link.request:
+        blocker = facts.submission_of(turns[0]["blocker"], round_)
+        return _link(facts, blocker, round_, "was refused first, so retraction serves it")
     if said.cause in REFUSED:
         refusal = facts.refusal(link.submission, round_)
         holders = [] if refusal is None else facts.holdings(round_, refusal["item"])
@@ -63,6 +69,9 @@ def _next(facts: Facts, link: Link, round_: int) -> Link | None:
             return _link(facts, others[0].submission, round_, way)
     return None
 
+
+_ENDS = (d.SCHEDULED, d.RETRACTED, d.DEFERRED, d.REMOTE_TRANSFER, d.NEVER, d.BOOTSTRAP, d.RESULT)
+"""Verdicts that no other request is behind."""
 
 _WAYS = {
     d.HEAD_OF_LINE: "holds the line",

@@ -1,0 +1,92 @@
+"""`tsviz why`, `blame` and `findings` on shipped traces: what they print, and the codes they end with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tsviz.cli import blame, findings, why
+
+from .conftest import Tsviz
+
+ROOT = Path(__file__).parents[2]
+TRACES = ROOT / "traces"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+
+
+def test_the_round_stands_behind_the_request_or_the_trace(tsviz: Tsviz) -> None:
+    """Both ways of saying the round give the same answer, and decisions are derived on the way."""
+    one = tsviz("why", TRACES / "head-of-line", "chat-2@8")
+    other = tsviz("why", f"{TRACES / 'head-of-line'}@8", "chat-2")
+    assert (one.code, other.code) == (0, 0)
+    assert one.out == other.out
+    assert one.out.startswith("In round 8 chat-2 has no row: behind report (head of line), 4 rounds.")
+    assert "chunk 5 of 12" in one.out
+
+
+def test_the_tree_is_data(tsviz: Tsviz) -> None:
+    """With --format json the tree has kinds, numbers and positions."""
+    answer = tsviz("why", TRACES / "mixed-stall", "newcomer@3", "--format", "json").json()
+    assert (answer["cause"], answer["cycle"]) == ("nothing_retractable", ["newcomer", "resident"])
+    deficit = answer["tree"]["children"][0]
+    assert (deficit["kind"], deficit["numbers"]["deficit_blocks"], deficit["position"]) == ("deficit", 2, "3.4")
+
+
+def test_wrong_questions_are_usage_errors(tsviz: Tsviz) -> None:
+    """An unknown request, an unknown finding and two rounds end with 2."""
+    assert tsviz("why", TRACES / "head-of-line", "nobody").code == 2
+    assert tsviz("why", f"{TRACES / 'head-of-line'}@8", "chat-2@9").code == 2
+    assert tsviz("blame", TRACES / "head-of-line", "--request", "nobody").code == 2
+    assert tsviz("findings", TRACES / "head-of-line", "--fail-on", "nothing").code == 2
+
+
+def test_blame_splits_a_request(tsviz: Tsviz) -> None:
+    """The shares of chat-2's time to first token make up all of it."""
+    rows = tsviz("blame", TRACES / "head-of-line", "--request", "chat-2", "--format", "json").json()
+    first = [row for row in rows if row["span"] == "ttft"]
+    assert first[0]["cause"] == "head_of_line"
+    assert sum(row["percent"] for row in first) == pytest.approx(100, abs=0.3)
+
+
+def test_findings_jump_and_end_with_0(tsviz: Tsviz) -> None:
+    """A finding names its position and its numbers; found or not, the code is 0."""
+    ended = tsviz("findings", TRACES / "mixed-stall", "--format", "json")
+    rows = {row["finding"]: row for row in ended.json()}
+    assert ended.code == 0
+    assert rows["stall"]["at"] == "F/0:3, F/0:5"
+    assert json.loads(rows["stall"]["numbers"]) == {"rounds": 3, "requests": 2}
+
+
+def test_fail_on_a_finding_ends_with_1(tsviz: Tsviz) -> None:
+    """A finding that breaks no invariant ends with 1 if that is asked for, one that is not there with 0."""
+    assert tsviz("findings", TRACES / "mixed-stall", "--fail-on", "stall").code == 1
+    assert tsviz("findings", TRACES / "mixed-stall", "--fail-on", "plan_breach").code == 0
+
+
+def test_recorded_only_says_what_it_cannot_check(tsviz: Tsviz, tmp_path: Path) -> None:
+    """Without decisions their checks are not checkable, and no index is built."""
+    ended = tsviz("findings", TRACES / "mixed-stall", "--recorded-only", "--all", "--format", "json")
+    outcomes = {row["finding"]: row["outcome"] for row in ended.json()}
+    assert (outcomes["stall"], outcomes["never_fits"]) == ("found", "not_checkable")
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("module", [why, blame, findings])
+def test_the_examples_of_the_help_run(tsviz: Tsviz, monkeypatch: pytest.MonkeyPatch, module: object) -> None:
+    """Each example in the help of a command runs from the repository's root and ends with 0."""
+    monkeypatch.chdir(ROOT)
+    helped = module.command.help  # type: ignore[attr-defined]
+    examples = [
+        line.strip().split("   ")[0].split() for line in helped.split("\n") if line.strip().startswith("tsviz ")
+    ]
+    assert len(examples) == 3
+    for example in examples:
+        ended = tsviz(*example[1:])
+        assert ended.code == 0, (example, ended.err)

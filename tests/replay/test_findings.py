@@ -1,0 +1,357 @@
+"""Findings: what each check says of scenarios and shipped traces, and when it must keep quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.conformance.notation import full, sliding
+from tests.incidents.scene import Scene
+from tsviz.replay.findings import BY_NAME, CHECKS, check_part
+from tsviz.replay.findings_model import Checked
+from tsviz.replay.findings_reference import reference
+from tsviz.replay.index import build_index
+from tsviz.replay.predicates import Finding
+from tsviz.replay.why import facts_of
+from tsviz.scheduler import compat
+from tsviz.trace.reader import Bundle, Part, open_bundle
+
+ROOT = Path(__file__).parents[2]
+TRACES = ROOT / "traces"
+
+Opener = Callable[..., Scene]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Opener]:
+    """Open a recorded scene of N usable blocks on the twin."""
+    scenes: list[Scene] = []
+
+    def open_scene(groups: list[Any], *, blocks: int, **options: Any) -> Scene:
+        made = Scene(compat, groups, tmp_path / f"scene{len(scenes)}", page=4, pages=blocks + 1, **options)
+        scenes.append(made)
+        return made
+
+    yield open_scene
+    for made in scenes:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of indexes for this module."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+class Tampered:
+    """A part some of whose tables are others."""
+
+    def __init__(self, part: Part, **tables: pa.Table) -> None:
+        self._part, self._tables = part, tables
+        self.rank = part.rank
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._part, name)
+
+    def table(self, name: str) -> pa.Table:
+        """The other table, or the part's."""
+        return self._tables.get(name, self._part.table(name))
+
+    def tables(self) -> dict[str, Any]:
+        """All tables."""
+        return {**self._part.tables(), **self._tables}
+
+
+def bundle_of(s: Scene) -> Bundle:
+    """End the recording and open it."""
+    s.close()
+    assert s._folder is not None
+    return open_bundle(s._folder)
+
+
+def check(bundle: Bundle, part: Any = None) -> dict[str, Checked]:
+    """All checks of a recording with decisions, by name."""
+    part = bundle.parts[0] if part is None else part
+    return {one.check.name: one for one in check_part(bundle, part, facts_of(part, None))}
+
+
+def found(checked: dict[str, Checked]) -> set[str]:
+    """Names of what was found."""
+    return {name for name, one in checked.items() if one.outcome == "found"}
+
+
+def numbers(one: Checked) -> dict[str, int]:
+    """The evidence of a finding."""
+    assert isinstance(one.ended, Finding), one.sentence
+    return one.ended.numbers
+
+
+def changed(table: pa.Table, row: int, **values: Any) -> pa.Table:
+    """The table with some values of one row changed."""
+    rows = table.to_pylist()
+    rows[row] = rows[row] | values
+    return pa.Table.from_pylist(rows, schema=table.schema)
+
+
+def test_the_document_is_generated_from_the_checks() -> None:
+    """docs/findings.md is what the checks in code say."""
+    assert (ROOT / "docs" / "findings.md").read_text("utf-8") == reference()
+
+
+SHIPPED = {
+    "mixed-undeclared-livelock": {"livelock", "retraction_storm", "repeated_retraction", "recompute_tax"},
+    "head-of-line": {"head_of_line_hold"},
+    "retract-and-grant": {"recompute_tax", "readmission_waits"},
+    "readmission-seals": {"readmission_waits", "head_of_line"},
+    "mixed-stall": {"stall", "never_fits"},
+    "bounded-replay": set(),
+    "prefill-decode-pair": set(),
+}
+"""What the stories of traces/incidents.json say, by the name of the finding."""
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_traces_show_their_story(cache: None, name: str) -> None:
+    """Each shipped incident is among the findings of its trace, and no shipped trace breaks an invariant."""
+    bundle = open_bundle(TRACES / name)
+    for part in bundle.parts:
+        checked = {one.check.name: one for one in check_part(bundle, part, facts_of(part, build_index(part)))}
+        assert found(checked) >= SHIPPED[name]
+        assert not any(one.check.breach for one in checked.values() if one.outcome == "found")
+        if not SHIPPED[name]:
+            assert not found(checked)
+
+
+def test_the_live_lock_has_the_rounds_of_its_story(cache: None) -> None:
+    """From round 2,522 on nobody gets further, and the positions say where to look."""
+    bundle = open_bundle(TRACES / "mixed-undeclared-livelock")
+    (one,) = check_part(bundle, bundle.parts[0], None, [BY_NAME["livelock"]])
+    assert [str(position) for position in one.positions] == ["F/0:2522", "F/0:2800"]
+
+
+def test_what_needs_decisions_is_not_checkable_without_them() -> None:
+    """Without decisions no check that needs them says that nothing was found."""
+    bundle = open_bundle(TRACES / "head-of-line")
+    for one in check_part(bundle, bundle.parts[0], None):
+        if one.check.needs == "decisions":
+            assert one.outcome == "not_checkable"
+            assert "tsviz index" in one.sentence
+        elif one.check.name != "rank_divergence":
+            assert one.outcome in ("found", "not_found")
+
+
+def test_dropped_rows_make_a_check_impossible() -> None:
+    """Where rows were dropped while recording nothing is said to be ok."""
+    bundle = open_bundle(TRACES / "head-of-line")
+    part = bundle.parts[0]
+    gap = {"round": 3, "last_round": 4, "table": "operations", "dropped_rows": 2, "reason": "queue full"}
+    gaps = pa.Table.from_pylist([gap], schema=part.table("gaps").schema)
+    checked = check_part(bundle, Tampered(part, gaps=gaps), None)  # type: ignore[arg-type]
+    assert {one.outcome for one in checked} == {"not_checkable"}
+
+
+def test_i43_waiting_for_peers_is_no_stall(scene: Opener) -> None:
+    """I43: in 50 empty rounds A and B are with their peer, whose answer would change the plan: nothing is found."""
+    s = scene([full(4)], blocks=10, budget=16, role="P")
+    for name in "ABC":
+        s.arrive(name, 16, 1)
+    s.plan()
+    for name in "AB":
+        s.result(name, 7)
+        s.plan()
+    assert s.rounds(50) == [""] * 50
+    assert found(check(bundle_of(s))) == set()
+
+
+def test_a_peer_that_never_answers_is_found(scene: Opener) -> None:
+    """The same with 150 empty rounds: A's and B's answers are out, the older one since round 2."""
+    s = scene([full(4)], blocks=10, budget=16, role="P")
+    for name in "ABC":
+        s.arrive(name, 16, 1)
+    s.plan()
+    for name in "AB":
+        s.result(name, 7)
+        s.plan()
+    s.rounds(150)
+    checked = check(bundle_of(s))
+    assert found(checked) == {"acknowledgement_missing"}
+    # Plans 1 to 153; A went out in plan 2.
+    assert numbers(checked["acknowledgement_missing"])["oldest_rounds"] == 151
+
+
+def test_a_copy_that_is_never_acknowledged_is_found(scene: Opener) -> None:
+    """I46 with 120 rounds: the store of A's pages is out, and that it is out keeps `stall` quiet."""
+    s = scene([full(4)], blocks=8, num_host_pages=20)
+    s.submit("A", 16)
+    s.round()
+    s.finish("A")
+    s.submit("B", 8)
+    s.rounds(2)
+    s.stored(1)
+    s.rounds(5)
+    s.submit("C", 4)
+    s.rounds(120)
+    checked = check(bundle_of(s))
+    assert {"acknowledgement_missing"} <= found(checked)
+    assert "stall" not in found(checked)
+    assert numbers(checked["acknowledgement_missing"])["outstanding"] == 1
+
+
+def test_residents_that_share_a_window_stall(scene: Opener) -> None:
+    """Care point: A and B are exempt, each lacks a block, nothing is out: the plans are empty for ever."""
+    s = scene([full(4), sliding(8, 4)], blocks=14)
+    shared = list(range(8))
+    s.submit("A", shared, 16)
+    s.rounds(2)
+    s.submit("B", [*shared, 91, 92, 93, 94], 8)
+    s.rounds(14)
+    checked = check(bundle_of(s))
+    assert found(checked) == {"stall"}
+    stall = checked["stall"].ended
+    assert isinstance(stall, Finding)
+    assert stall.requests == ("A", "B")
+
+
+@pytest.mark.parametrize(("small", "expected"), [(6, {"starvation"}), (5, set())])
+def test_i28_a_newcomer_that_is_overtaken_starves(scene: Opener, small: int, expected: set[str]) -> None:
+    """I28: BIG is refused while six small ones are admitted; five are the threshold."""
+    s = scene([full(4)], blocks=20, budget=16, enable_mixed_prefill_decode=True)
+    s.submit("X", 32, 8)
+    s.rounds(3)
+    s.submit("BIG", 40, 8)
+    for index in range(small):
+        s.submit(f"s{index}", 8, 4)
+        s.round()
+        if index >= 2:
+            s.finish(f"s{index - 2}")
+    checked = check(bundle_of(s))
+    assert found(checked) == expected
+    if expected:
+        assert numbers(checked["starvation"])["overtakes"] == 6
+
+
+def test_headroom_that_nobody_uses_is_found(scene: Opener) -> None:
+    """A declares 32 tokens and ends after 2: the prefill's token and one more; B was refused meanwhile."""
+    s = scene([full(4)], blocks=12)
+    s.submit("A", 16, 32)
+    s.round()
+    s.submit("B", 8, 8)
+    s.round()
+    s.finish("A")
+    s.rounds(2)
+    s.finish("B")
+    checked = check(bundle_of(s))
+    assert "over_reservation" in found(checked)
+    # A held 32 and B 8 tokens of headroom; A used 2 of its and B 2.
+    assert numbers(checked["over_reservation"]) == {"headroom_tokens": 40, "unused_tokens": 36, "refusals": 1}
+
+
+def test_i17_a_burst_that_misses_its_shared_prefix(scene: Opener) -> None:
+    """I17: outside mixed mode A's prefix is not published while prompts arrive, so B and C compute it again."""
+    s = scene([full(4)], blocks=60, budget=16)
+    shared = list(range(12))
+    for index, name in enumerate("AB"):
+        s.submit(name, [*shared, *range(100 + 4 * index, 104 + 4 * index)], 4)
+    s.rounds(2)
+    checked = check(bundle_of(s))
+    assert "low_hit_rate" in found(checked)
+    # B could have had A's 12 tokens, of its 16, and had none.
+    assert numbers(checked["low_hit_rate"]) == {"hit_tokens": 0, "possible_tokens": 12, "prompt_tokens": 32}
+
+
+def _decoding(scene: Opener) -> Bundle:
+    """A and B (8 tokens) prefill in rounds 1 and decode in 2 and 3; then both end, and a plan is empty."""
+    s = scene([full(4)], blocks=20)
+    s.submit("A", 8)
+    s.submit("B", 8)
+    s.rounds(3)
+    s.finish("A")
+    s.finish("B")
+    s.plan()
+    return bundle_of(s)
+
+
+def test_a_sound_recording_has_no_finding(scene: Opener) -> None:
+    """Two requests that are served at once are no finding."""
+    assert found(check(_decoding(scene))) == set()
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"slot": 1}, "one_row_a_slot in round 1, slot 1: expected 1 row, found 2 rows"),
+        ({"submission": 0, "request": "A"}, "one_row_a_request in round 1, request A: expected 1 row, found 2 rows"),
+        ({"input_tokens": 100}, "token_budget in round 1, plan: expected at most 64, found 108"),
+    ],
+)
+def test_a_broken_plan_is_found(scene: Opener, values: dict[str, Any], said: str) -> None:
+    """A second row of a slot or request, or more tokens than the budget, is a breach with place and numbers."""
+    bundle = _decoding(scene)
+    part = bundle.parts[0]
+    operations = changed(part.table("operations"), 1, **values)
+    checked = check(bundle, Tampered(part, operations=operations))
+    assert said in checked["plan_breach"].sentence
+
+
+def test_a_cut_prefill_with_another_behind_it_is_found(scene: Opener) -> None:
+    """Only the last prefill of a plan may be incomplete."""
+    bundle = _decoding(scene)
+    part = bundle.parts[0]
+    operations = changed(part.table("operations"), 0, prefill_tokens=12)
+    assert (
+        "head_of_line in round 1, request A"
+        in check(bundle, Tampered(part, operations=operations))["plan_breach"].sentence
+    )
+
+
+def test_a_page_that_two_requests_own_is_found(scene: Opener) -> None:
+    """B's table is told to hold A's first page, which is fresh in that round."""
+    bundle = _decoding(scene)
+    part = bundle.parts[0]
+    changes = part.table("table_changes").to_pylist()
+    at = next(i for i, row in enumerate(changes) if row["request"] == "B")
+    pages = [changes[0]["pages"][0], *changes[at]["pages"][1:]]
+    tampered = Tampered(part, table_changes=changed(part.table("table_changes"), at, pages=pages))
+    checked = check(bundle, tampered)
+    assert checked["page_breach"].sentence.startswith(
+        "page invariant broken 1 times; first page_owned_twice in round 1"
+    )
+
+
+def test_a_pool_that_does_not_add_up_is_found(scene: Opener) -> None:
+    """In round 4 nobody is active; 19 of 20 available blocks with no operation out are a leak and a breach."""
+    bundle = _decoding(scene)
+    part = bundle.parts[0]
+    pool = part.table("pool")
+    rows = pool.to_pylist()
+    assert (rows[-1]["round"], rows[-1]["active_blocks"], rows[-1]["available_blocks"]) == (4, 0, 20)
+    checked = check(bundle, Tampered(part, pool=changed(pool, len(rows) - 1, available_blocks=19)))
+    assert numbers(checked["leak"]) == {"blocks": 1, "total_blocks": 20}
+    assert checked["page_breach"].outcome == "found"
+
+
+def test_a_rank_that_makes_another_plan_is_found(scene: Opener) -> None:
+    """Rank 1 has another digest in round 2: it is the first to part from rank 0, in that round."""
+    bundle = _decoding(scene)
+    part = bundle.parts[0]
+    rounds = changed(part.table("rounds"), 1, digest_structural=7)
+    second = Tampered(part, rounds=rounds)
+    second.rank = 1
+    pair = SimpleNamespace(parts=[part, second])
+    (one,) = check_part(pair, part, None, [BY_NAME["rank_divergence"]])  # type: ignore[arg-type]
+    assert numbers(one) == {"ranks": 1, "first_rank": 1, "equal_rounds": 1}
+    assert [str(position) for position in one.positions] == ["N/0:2"]
+
+
+def test_every_check_is_found_somewhere() -> None:
+    """Each check has a test of this module in which it finds something."""
+    text = Path(__file__).read_text("utf-8").replace('one.check.name != "rank_divergence"', "")
+    assert [one.name for one in CHECKS if f'"{one.name}"' not in text] == []
