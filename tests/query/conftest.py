@@ -10,6 +10,9 @@ import pytest
 
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
+from tsviz.query.paths import bundles_of
+from tsviz.replay.index import build_index, open_indexed
+from tsviz.trace.reader import open_bundle
 
 from .fakes import FakeBundle, FakePart, save
 from .tiny import tiny
@@ -38,3 +41,37 @@ def ask_rows(locked: Locked) -> Rows:
 def bundle(tmp_path: Path) -> Path:
     """The tiny trace as a folder, for the child process."""
     return save(tmp_path / "tiny", tiny())
+
+
+TRACES = Path(__file__).resolve().parents[2] / "traces"
+
+
+@pytest.fixture(scope="session")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], None]]:
+    """Derive the decisions of a shipped trace, once a session, in a cache of its own."""
+    done: set[str] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+        def index(name: str) -> None:
+            if name not in done:
+                for part in open_bundle(TRACES / name).parts:
+                    build_index(part)
+            done.add(name)
+
+        yield index
+
+
+@pytest.fixture(scope="session")
+def shipped(indexes: Callable[[str], None]) -> Callable[[str], Locked]:
+    """Open a shipped trace with its decisions; `.` is all of them, without."""
+    opened: dict[str, Locked] = {}
+
+    def open_(name: str) -> Locked:
+        if name not in opened:
+            if name != ".":
+                indexes(name)
+            opened[name] = Locked(Catalog([open_indexed(path) for path in bundles_of([str(TRACES / name)])]))
+        return opened[name]
+
+    return open_

@@ -69,7 +69,7 @@ DECISIONS: dict[str, list[dict[str, Any]]] = {
     "refusals": [_at(4, 3, 3, **C, need_pages=[2], free_local_pages=[1], reachable_local_pages=[1])],
     "admissions": [_at(5, 3, 4, **B, fresh_pages=[2]), _at(5, 5, 6, **C, fresh_pages=[0])],
     "reserves": [
-        _at(5, 3, 3, **B, decode_tokens=1, headroom_tokens=4, growth_tokens=-1),
+        _at(5, 2, 1, **B, decode_tokens=1, headroom_tokens=4, growth_tokens=-1),
         _at(5, 4, 4, **C, decode_tokens=1, rest_of_prompt_tokens=3, growth_tokens=2),
     ],
     "retractions": [_at(4, 6, 4, blocker="c", victim="b", outcome="retracted", op_id=-1)],

@@ -60,7 +60,7 @@ _PLACE = (("trace", pa.string()), ("node", pa.string()), ("rank", pa.int32()))
 
 
 def parts_table(parts: Sequence[tuple[Place, Part, Mapping[str, Any]]]) -> pa.Table:
-    """Return `parts` without `last_round`; `decided_round` is null where decisions are recorded (to the last round)."""
+    """Return `parts` but for what only the rounds tell: `last_round`, and `decided_round` of recorded decisions."""
     rows = []
     for place, part, tables in parts:
         derived_round = part.derived_round if isinstance(part, Derived) else None

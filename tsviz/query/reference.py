@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tsviz.trace.catalogue import TABLES
+from tsviz.trace.decided import DECIDED
 from tsviz.trace.tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
 from .catalog import STATED, Catalog, sql_type
@@ -72,16 +73,36 @@ _INTRODUCTION = """# SQL reference
 
 Generated from the definitions in code by `python -m tsviz.query.reference`; do not edit.
 
-`tsviz sql TRACE... "QUERY"` asks one query over one or several traces (schema {major}.{minor}). The dialect is that of
-DuckDB 2; lambdas are written `lambda x: x + 1`. `FROM name` alone is a query. Every relation starts with the columns
-`trace`, `node` and `rank`, constants of a part, left out of the lists below; join parts on all three. A request is
-told by `submission` (an id may be used again). `group` and `row` are words of SQL: write `"group"`, `"row"`.
+`tsviz sql TRACE... "QUERY"` asks one query over one or several traces (schema {major}.{minor}): bundles, folders of
+bundles, or patterns such as `"runs/*"`. docs/cookbook.md answers questions with it.
+
+The dialect is that of DuckDB 2; lambdas are written `lambda x: x + 1`. `FROM name` alone is a query. Every relation
+starts with the columns `trace`, `node` and `rank`, constants of a part, left out of the lists below; join parts on all
+three. A request is told by `submission` (an id may be used again). `group` and `row` are words of SQL: write `"group"`,
+`"row"`.
+
+Decided tables, and the views that say why, have rows where decisions are known: recorded by the twin, or derived from a
+recording of another scheduler by `tsviz index` and verified round by round. `FROM parts` says which, and up to which
+round.
 
 Queries read and nothing else: no statement that writes, attaches, installs, loads or sets, no files, one query at a
 time, in a process with limits on time (`--timeout`) and memory (`--memory`). Results are capped (`--limit`; 0 is all).
 """
 
-_HEADINGS = (("table", "Recorded tables"), ("view", "Views"), ("macro", "Macros"))
+
+def _headings() -> dict[str, list[Described]]:
+    """Return the relations by the heading under which they stand."""
+    headings: dict[str, list[Described]] = {
+        heading: [] for heading in ("Parts and groups", "Recorded tables", "Decided tables", "Views", "Macros")
+    }
+    for relation in described():
+        if relation.kind != "table":
+            headings["Views" if relation.kind == "view" else "Macros"].append(relation)
+        elif relation.name in DECIDED:
+            headings["Decided tables"].append(relation)
+        else:
+            headings["Recorded tables" if relation.name in TABLES else "Parts and groups"].append(relation)
+    return headings
 
 
 def markdown() -> str:
@@ -91,11 +112,9 @@ def markdown() -> str:
 
 def _lines() -> Iterator[str]:
     yield _INTRODUCTION.format(major=SCHEMA_MAJOR, minor=SCHEMA_MINOR)
-    for kind, heading in _HEADINGS:
+    for heading, relations in _headings().items():
         yield f"## {heading}\n"
-        for relation in described():
-            if relation.kind != kind:
-                continue
+        for relation in relations:
             yield f"### `{relation.signature}`\n\n{_sentence(relation.doc)}\n"
             yield f"```sql\n{relation.example}\n```\n"
             own = [c for c in relation.columns if c[0] not in ("trace", "node", "rank")]

@@ -84,10 +84,10 @@ FROM sized ORDER BY {PART}, round, stop, group_index""",
 
 RESERVE_TERMS = Relation(
     "reserve_terms",
-    "what an admission holds beyond its chunk, a row a term that is above 0",
+    "what a prefill attempt holds beyond its chunk if it is granted, a row a term that is above 0",
     (
         ("round", "number of the plan"),
-        ("stop", "stop of the admission"),
+        ("stop", "stop in front of the attempt: the candidate's, or behind a retraction that turn's"),
         ("submission", "number of the request"),
         ("request", "request id"),
         ("term", "decode_slot, rest_of_prompt, headroom or growth"),
@@ -133,7 +133,10 @@ WITH live AS (
   WHERE applied AND round <= at_round GROUP BY {SUBMISSION}
 ), reserved AS (
   SELECT {SUBMISSION}, arg_max(r.headroom_tokens, (r.round, r.stop)) AS headroom_tokens
-  FROM reserves r SEMI JOIN admissions a USING ({SUBMISSION}, round, stop)
+  FROM reserves r SEMI JOIN (
+    SELECT {SUBMISSION}, round, stop AS granted_stop FROM admissions
+  ) a ON r.trace = a.trace AND r.node = a.node AND r.rank = a.rank AND r.submission = a.submission
+    AND r.round = a.round AND r.stop <= granted_stop
   WHERE r.round <= at_round GROUP BY {SUBMISSION}
 )
 SELECT {SUBMISSION}, request, "group", (slots * block_tokens)::BIGINT AS table_tokens,

@@ -1,0 +1,94 @@
+"""Traces from Python: `tsviz.open` (debugger.md, section 7; docs/python.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tsviz.query.catalog import Catalog
+from tsviz.query.locked import Limits, Locked
+from tsviz.query.paths import bundles_of
+from tsviz.replay.index import build_index, open_indexed
+from tsviz.trace.reader import Bundle, open_bundle
+
+if TYPE_CHECKING:
+    from tsviz.replay.snapshot import RecordedView
+
+_MEMORY_BYTES = 1 << 30
+
+
+class Trace:
+    """One or several opened bundles: their tables in SQL and as Arrow, and the state at any round.
+
+    What is opened is what was there at that moment; open a growing trace again to see more. Use it from one thread.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Open the bundles at these paths. Raises `TraceError`."""
+        self.paths = tuple(paths)
+        self.bundles: tuple[Bundle, ...] = tuple(open_bundle(path) for path in paths)
+        """The bundles themselves: metadata, parts, raw tables."""
+
+    @cached_property
+    def _locked(self) -> Locked:
+        catalog = Catalog([open_indexed(path) for path in self.paths])
+        return Locked(catalog, Limits(memory_bytes=_MEMORY_BYTES, seconds=None, rows=None))
+
+    def sql(self, query: str) -> pa.Table:
+        """Return all rows of one query over the relations of docs/sql.md. Raises `QueryError`.
+
+        It runs in this process, on a connection that reads and nothing else, without a limit on time: Ctrl-C stops it.
+        A query that is not your own belongs into `tsviz sql`, which has a process with limits for it.
+        """
+        return self._locked.query(query)[0]
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table or view whole, `trace`, `node` and `rank` in front. Raises `QueryError` for no such name."""
+        return self.sql('FROM "' + name.replace('"', '""') + '"')
+
+    @property
+    def parts(self) -> pa.Table:
+        """The parts: a row a scheduler, with its settings and how far decisions are known."""
+        return self.table("parts")
+
+    @property
+    def rounds(self) -> pa.Table:
+        """The rounds of all parts, in order."""
+        return self.sql("FROM rounds ORDER BY trace, node, rank, round")
+
+    @property
+    def requests(self) -> pa.Table:
+        """The requests of all parts in order of submission: latencies, tokens, retractions."""
+        return self.sql("FROM requests ORDER BY trace, node, rank, submission")
+
+    def view(self, node: str | None = None, rank: int | None = None, trace: int = 0) -> RecordedView:
+        """Return the state of a part (the first without node and rank) of one of the bundles, at any round.
+
+        `view().snapshot(12)` is what the screen shows at round 12. Raises KeyError naming the parts there are.
+        """
+        from tsviz.replay.recorded import open_view
+
+        return open_view(self.bundles[trace], node, rank)
+
+    def index(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Derive the decisions of parts that were recorded without them; `progress` is told rounds done and in all.
+
+        They are kept in the user's cache, as `tsviz index` does. Raises `TraceError`, OSError.
+        """
+        for bundle in self.bundles:
+            for part in bundle.parts:
+                if part.level != "decisions":
+                    build_index(part, progress=progress)
+        self.__dict__.pop("_locked", None)
+
+    def __repr__(self) -> str:
+        return f"<Trace {', '.join(bundle.name for bundle in self.bundles)}>"
+
+
+def open_trace(*paths: str | PathLike[str]) -> Trace:
+    """Open one or several traces: bundles, folders of bundles, or patterns such as `runs/*`. Raises `TraceError`."""
+    return Trace(bundles_of([fspath(path) for path in paths]))
