@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .api import Trace
     from .api import open_trace as open  # noqa: A004 (the name that Python users type: tsviz.open)
 
-__version__ = "0.1.0"
 __all__ = ["Trace", "__version__", "open"]
 
 _LAZY = {"Trace": "Trace", "open": "open_trace"}

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from tsviz import __version__
 from tsviz.trace import entries as e
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.recorder import Recorder
 from tsviz.trace.rounds import Counters
+from tsviz.version import __version__
 
 PACKAGE = "tokenspeed_scheduler"
 DISTRIBUTION = "tokenspeed-scheduler"

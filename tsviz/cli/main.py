@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tsviz import __version__
+from tsviz.version import __version__
 
 from .exit_codes import CliError, ExitCode
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tsviz import __version__
 from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
 from tsviz.engine.clock import VirtualClock
 from tsviz.engine.configs import Role
@@ -22,6 +21,7 @@ from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.recorder import Recorder
 from tsviz.trace.writer import BundleWriter
+from tsviz.version import __version__
 
 from .run_options import RunPlan
 

@@ -156,7 +156,6 @@ def _progress(text: str) -> None:
 
 def _record(ready: Study, changes: list[Change], bundle: Bundle, part: Part, scheduler: str, out: Path) -> Outcome:
     """Run with a recorder around the scheduler; the bundle's metadata says what it is a what-if of."""
-    from tsviz import __version__
     from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
     from tsviz.engine.clock import VirtualClock
     from tsviz.replay.whatif_knobs import changed_config
@@ -165,6 +164,7 @@ def _record(ready: Study, changes: list[Change], bundle: Bundle, part: Part, sch
     from tsviz.trace.config import describe_config
     from tsviz.trace.recorder import Recorder
     from tsviz.trace.writer import BundleWriter
+    from tsviz.version import __version__
 
     module, clock = ready.module, VirtualClock(ready.source.origin_ns)
     check_config(changed_config(part.config, changes, module), module)
