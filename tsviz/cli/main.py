@@ -69,7 +69,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of debugger.md, section 7."""
     try:
-        code: Any = cli.main(arguments, standalone_mode=False)
+        code: Any = cli.main(arguments, prog_name="tsviz", standalone_mode=False)
     except CliError as error:
         error.show()
         code = error.exit_code
