@@ -13,6 +13,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .output import clean
+from .params import seconds_option
 from .rows import format_option, print_rows
 from .schedulers import NAMES, load_scheduler
 from .traces import open_place, parse_place, unreadable
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
     help="livelock, stall, retraction_storm or head_of_line, optionally NAME>N; or an SQL condition over the run.",
 )  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the new bundle.")
-@click.option(
-    "--time-limit", type=click.FloatRange(min=0, min_open=True), default=300.0, show_default=True,
-    help="Seconds after which the smallest so far is taken.",
-)  # fmt: skip
+@seconds_option("--time-limit", 300.0, "Seconds after which the smallest so far is taken.")
 @click.option(
     "--with", "scheduler", type=click.Choice(NAMES), default="twin", show_default=True, help="Who runs the attempts."
 )

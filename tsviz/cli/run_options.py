@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .exit_codes import CliError, ExitCode
+from .params import Finite
 
 if TYPE_CHECKING:
     from tsviz.engine.configs import SchedulerOptions
@@ -33,27 +33,17 @@ def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
-class _Finite(click.FloatRange):
-    """A number in a range; NaN is none, and infinity is in no range."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"expected a finite number, found {value!r}", param, ctx)
-        return number
-
-
 def _count(name: str, default: int | None, text: str, least: int = 1) -> Callable[[Any], Any]:
     kind = click.IntRange(least, _MOST)
     return click.option(name, type=kind, default=default, show_default=default is not None, help=text)
 
 
 def _amount(name: str, default: float, text: str) -> Callable[[Any], Any]:
-    return click.option(name, type=_Finite(0, _MOST), default=default, show_default=True, help=text)
+    return click.option(name, type=Finite(0, _MOST), default=default, show_default=True, help=text)
 
 
 def _share(name: str, default: float, text: str) -> Callable[[Any], Any]:
-    return click.option(name, type=_Finite(0, 1), default=default, show_default=True, help=text)
+    return click.option(name, type=Finite(0, 1), default=default, show_default=True, help=text)
 
 
 workload_options = _group(

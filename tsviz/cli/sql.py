@@ -13,6 +13,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
+from .params import seconds_option
 
 if TYPE_CHECKING:
     from tsviz.query.problem import Problem
@@ -22,6 +23,7 @@ OPENER = "tsviz.replay.index:open_indexed"
 """What the query process opens a trace with: decided tables are recorded, or come from the user's index."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY_BYTES = 64 << 20
+_MOST_MEMORY_BYTES = 1 << 40
 _LINE_WIDTH = 100
 
 
@@ -41,13 +43,7 @@ def _bytes(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.option("-f", "--file", "file", type=click.Path(exists=True, dir_okay=False), help="Read the query from a file.")
 @click.option("--format", "form", type=click.Choice([f.value for f in Format]), default="table", show_default=True)
 @click.option("--limit", type=click.IntRange(min=0), default=10_000, show_default=True, help="Rows; 0 is all.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Seconds until the query is stopped.",
-)
+@seconds_option("--timeout", 60.0, "Seconds until the query is stopped.")
 @click.option(
     "--memory",
     metavar="SIZE",
@@ -106,7 +102,11 @@ def _split(arguments: Sequence[str], file: str | None) -> tuple[list[str], str]:
     """Tell traces from the query: with --file all are traces; else the last is the query unless it is a path."""
     paths = list(arguments)
     if file is not None:
-        sql = Path(file).read_text(encoding="utf-8")
+        try:
+            sql = Path(file).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            found = f"byte {error.object[error.start]:02x} at {error.start}"
+            raise CliError(ExitCode.USAGE, f"{file}: expected UTF-8, found {found}") from None
     elif len(paths) > 1 and not _exists(paths[-1]):
         sql = paths.pop()
     elif sys.stdin.isatty():

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part
 
 
@@ -14,7 +15,7 @@ def overview(bundle: Bundle) -> dict[str, Any]:
     meta = bundle.meta
     workload = meta.get("workload")
     command = meta.get("command")
-    end = bundle.end
+    end, damage = _end(bundle)
     return {
         "name": bundle.name,
         "schema": bundle.schema,
@@ -23,7 +24,7 @@ def overview(bundle: Bundle) -> dict[str, Any]:
         "workload": workload if isinstance(workload, dict) else {},
         "command": " ".join(map(str, command)) if isinstance(command, list) else "unknown",
         "parts": [_part(part, end) for part in bundle.parts],
-        "warnings": _warnings(bundle),
+        "warnings": _warnings(bundle, end, damage),
     }
 
 
@@ -51,9 +52,19 @@ def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _warnings(bundle: Bundle) -> list[str]:
+def _end(bundle: Bundle) -> tuple[dict[str, Any] | None, str | None]:
+    """Return how the bundle ended, and what is wrong with what says so; the rest of the trace is told all the same."""
+    try:
+        return bundle.end, None
+    except TraceError as error:
+        return None, str(error)
+
+
+def _warnings(bundle: Bundle, end: dict[str, Any] | None, damage: str | None) -> list[str]:
     warnings = []
-    if bundle.end is None:
+    if damage is not None:
+        warnings.append(damage)
+    elif end is None:
         warnings.append("the recording was not closed: its process still runs, or was killed")
     for part in bundle.parts:
         if part.torn is not None:
