@@ -135,11 +135,10 @@ def starvation(subject: Subject, overtakes: int) -> Ended:
 def never_fits(subject: Subject, requests: int) -> Ended:
     """Judge: more than `requests` requests can never be scheduled under this configuration."""
     facts = facts_of(subject)
-    verdicts = [row for row in facts.decided.table("verdicts").to_pylist() if row["cause"] == d.NEVER]
-    hopeless = [
-        row for row in facts.decided.table("verdicts").to_pylist() if row["cause"] == d.HOLDBACK and row["rule"]
-    ]
-    rows = verdicts or hopeless
+    verdicts = facts.decided.table("verdicts")
+    causes, rules = np.array(words(verdicts, "cause"), dtype=object), np.array(words(verdicts, "rule"), dtype=object)
+    hopeless = (causes == d.NEVER) | ((causes == d.HOLDBACK) & rules.astype(np.bool_))
+    rows = verdicts.take(np.flatnonzero(hopeless)).to_pylist()
     who = list(dict.fromkeys(row["request"] for row in rows))
     if len(who) <= requests:
         return Absent("never_fits", len(who), requests)
@@ -192,7 +191,10 @@ def _tokens(facts: Facts, first: int, until: int, submission: int) -> int:
 
 
 def over_reservation(subject: Subject, percent: int) -> Ended:
-    """Judge: more than `percent` of the headroom that ended admissions held was never used, and pages were refused."""
+    """Judge: more than `percent` of the headroom that ended admissions held was never used, and pages were refused.
+
+    What was not used must come to a tenth of the pool.
+    """
     facts = facts_of(subject)
     reserves, life = facts.decided.table("reserves"), facts.life
     refused = facts.decided.table("refusals").num_rows
@@ -210,8 +212,9 @@ def over_reservation(subject: Subject, percent: int) -> Ended:
         used = int(life.landed(one, int(life.end_round[submission]))[0] - life.landed(one, since)[0])
         held, unused = held + tokens, unused + max(0, tokens - used)
         waste.append((max(0, tokens - used), submission))
-    if not held or not refused or 100 * unused <= percent * held:
-        return Absent("over_reservation", 100 * unused // held if held and refused else 0, percent)
+    block = min(int(group["block_granularity"]) for group in facts.config["cache_groups"])
+    if not refused or unused * _WORTH < block * facts.parents or 100 * unused <= percent * held:
+        return Absent("over_reservation", min(percent, 100 * unused // held) if held else 0, percent)
     waste.sort(key=lambda w: (-w[0], w[1]))
     who = [life.names[s] for tokens, s in waste if tokens]
     first = column(facts.decided.table("refusals"), "round")
@@ -223,6 +226,10 @@ def over_reservation(subject: Subject, percent: int) -> Ended:
     )  # fmt: skip
 
 
+_WORTH = 10
+"""Unused headroom below this part of the pool is no finding."""
+
+
 def leak(subject: Subject, blocks: int) -> Ended:
     """Judge: more than `blocks` blocks are gone when nothing is active and no operation is out."""
     facts = facts_of(subject)
@@ -231,7 +238,7 @@ def leak(subject: Subject, blocks: int) -> Ended:
     missing = facts.parents - column(pool, "available_blocks")
     for row in np.flatnonzero(idle & (missing > blocks)).tolist():
         round_, item = int(column(pool, "round")[row]), int(column(pool, "item")[row])
-        if facts.tickets(round_, item):
+        if facts.open_tickets(round_, item):
             continue
         gone = int(missing[row])
         return found(

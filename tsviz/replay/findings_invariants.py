@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .block_tables import RecordedTables
 from .findings_decided import facts_of
 from .findings_model import Ended, Subject, found
-from .lifetimes import NEVER, PerRequest, column, words
+from .lifetimes import PerRequest, column, words
 from .predicates import Absent
 from .why_facts import HOLDING, Facts
 
@@ -115,7 +114,7 @@ def _pool(facts: Facts) -> Iterator[Broken]:
     short = np.flatnonzero((group == 0) & (active + available < facts.parents))
     for index in short.tolist():
         round_, item = int(column(pool, "round")[index]), int(column(pool, "item")[index])
-        if not facts.tickets(round_, item):
+        if not facts.open_tickets(round_, item):
             yield Broken(
                 "pool_totals", round_, "pool", f"active and available make {facts.parents:,} with no operation out",
                 f"{int(active[index]) + int(available[index]):,}",
@@ -149,33 +148,41 @@ def _handed_out(subject: Subject, facts: Facts) -> Iterator[Broken]:
 
 
 class _Owners:
-    """Which live tables hold which pages, round by round."""
+    """Which live tables hold which pages, round by round, forwards."""
 
     def __init__(self, facts: Facts) -> None:
-        self._facts, self._tables = facts, RecordedTables(facts.part)
+        self._names, self._tables = facts.life.names, facts.tables
         self._held: dict[int, frozenset[tuple[int, int]]] = {}
+        states, pool = facts.decided.table("states"), facts.decided.table("pool")
+        self._moments = ((column(states, "round").astype(np.int64) << 32) | column(states, "item")).tolist()
+        self._of, self._after = column(states, "submission").tolist(), words(states, "after")
+        self._position = 0
+        self._holding: set[int] = set()
+        self._behind = dict(zip(column(pool, "round").tolist(), column(pool, "item").tolist(), strict=True))
 
     def step(
         self, round_: int, touched: set[int], fresh: set[tuple[int, int]]
     ) -> list[tuple[tuple[int, int], str, str]]:
         """Move to behind the plan of a round; return fresh pages that two live requests hold then."""
-        life = self._facts.life
-        gone = [s for s in self._held if life.end_round[s] <= round_ or not self._holds(s, round_)]
-        for submission in gone:
-            del self._held[submission]
+        self._advance(round_ << 32 | self._behind.get(round_, 0xFFFF_FFFF))
         for submission in touched:
-            if life.end_round[submission] > round_ or life.end_round[submission] == NEVER:
-                if self._holds(submission, round_):
-                    self._held[submission] = self._tables.held(submission, round_)
-                else:
-                    self._held.pop(submission, None)
-        names, owner, twice = life.names, dict[tuple[int, int], int](), []
-        for submission in sorted(self._held, key=lambda s: s in touched):
-            for page in self._held[submission] & fresh:
+            if submission in self._holding:
+                self._held[submission] = self._tables.held(submission, round_)
+        names, owner, twice = self._names, dict[tuple[int, int], int](), []
+        for submission in sorted(self._held, key=lambda s: (s in touched, s)) if fresh else ():
+            for page in sorted(self._held[submission] & fresh):
                 if page in owner:
                     twice.append((page, names[owner[page]], names[submission]))
                 owner[page] = submission
         return twice
 
-    def _holds(self, submission: int, round_: int) -> bool:
-        return self._facts.state(submission, round_, self._facts.behind_plan(round_)) in HOLDING
+    def _advance(self, moment: int) -> None:
+        """Apply the transitions before a moment: who holds tables, and who no longer does."""
+        while self._position < len(self._moments) and self._moments[self._position] < moment:
+            submission = self._of[self._position]
+            if self._after[self._position] in HOLDING:
+                self._holding.add(submission)
+            else:
+                self._holding.discard(submission)
+                self._held.pop(submission, None)
+            self._position += 1

@@ -21,7 +21,7 @@ from tsviz.trace.reader import Part
 
 from .block_tables import RecordedTables
 from .decided_view import DecidedTables
-from .lifetimes import ENDS, NEVER, Lifetimes, PerRequest, column, words
+from .lifetimes import ENDS, NEVER, Lifetimes, Longs, PerRequest, column, words
 
 HOLDING = frozenset(name for state, name in enumerate(STATE_NAMES) if holds_pages(state))
 """States in which a request owns tables and a slot."""
@@ -195,6 +195,19 @@ class Facts:
     def _tickets(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.decided.table("tickets").to_pylist()
         return rows
+
+    @cached_property
+    def _ticket_moments(self) -> tuple[Longs, Longs]:
+        """Sorted moments at which operations began and ended."""
+        moments = np.array([row["round"] << 32 | row["item"] for row in self._tickets], np.int64)
+        started = np.array([row["event"] == "started" for row in self._tickets], np.bool_)
+        return moments[started], moments[~started]
+
+    def open_tickets(self, round_: int, item: int) -> int:
+        """Return how many operations are out at a moment."""
+        started, ended = self._ticket_moments
+        moment = round_ << 32 | item
+        return int(np.searchsorted(started, moment) - np.searchsorted(ended, moment))
 
     def tickets(self, round_: int, item: int) -> list[Ticket]:
         """Return the operations that are out at a moment, oldest first."""
