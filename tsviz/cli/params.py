@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Finite(click.FloatRange):
@@ -22,7 +25,7 @@ LONGEST_SECONDS = 7 * 24 * 3600.0
 """A limit of time beyond this is a mistake."""
 
 
-def seconds_option(name: str, default: float, text: str) -> Any:
+def seconds_option(name: str, default: float, text: str) -> Callable[[F], F]:
     """Return an option that takes seconds, more than 0."""
     kind = Finite(min=0, max=LONGEST_SECONDS, min_open=True)
     return click.option(name, type=kind, default=default, show_default=True, help=text)
