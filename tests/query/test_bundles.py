@@ -79,3 +79,14 @@ def test_the_command_takes_a_folder_or_a_pattern(pair: Path) -> None:
         rows = json.loads(ended.stdout)
         assert [row["trace"] for row in rows] == ["decisions", "plans"]
         assert rows[0]["n"] == rows[1]["n"] > 50
+
+
+def test_a_damaged_index_is_dropped(pair: Path) -> None:
+    """A trace whose index is damaged is asked without it, and the index can be built again."""
+    for file in (pair.parent / "cache").rglob("verdicts.parquet"):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 0xFF
+        file.write_bytes(content)
+    assert not hasattr(open_indexed(pair / "plans").parts[0], "derived_round")
+    build_index(open_bundle(pair / "plans").part())
+    assert hasattr(open_indexed(pair / "plans").parts[0], "derived_round")

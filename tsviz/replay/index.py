@@ -125,14 +125,14 @@ class IndexedPart:
     """A part with the decided tables of its index; it is what the catalog takes as a derived part."""
 
     def __init__(self, part: Part, index: Index) -> None:
-        """Put an index beside its part."""
-        self._part, self._index = part, index
+        """Put an index beside its part. Raises `TraceError` when a table of the index is damaged."""
+        self._part, self._decided = part, index.tables()
         self.node, self.rank, self.config = part.node, part.rank, part.config
         self.derived_round = index.last_round
 
     def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
         """Return every table, the decided ones from the index. Raises `TraceError`."""
-        return {**self._part.tables(), **self._index.tables()}
+        return {**self._part.tables(), **self._decided}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,13 @@ def open_indexed(path: str | Path) -> IndexedBundle:
 
 def _with_index(part: Part) -> Part | IndexedPart:
     index = None if part.level == LEVELS[1] else open_index(part)
-    return part if index is None else IndexedPart(part, index)
+    if index is None:
+        return part
+    try:
+        return IndexedPart(part, index)
+    except TraceError:  # damaged: the trace is sound without it, and the next `tsviz index` builds it anew
+        shutil.rmtree(cache_directory() / content_key(part), ignore_errors=True)
+        return part
 
 
 def _describe(derivation: Derivation) -> dict[str, Any]:
