@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from .exit_codes import CliError, ExitCode
+from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .traces import open_place, parse_place, unreadable
 
@@ -29,7 +29,7 @@ def command(trace: str, form: str) -> None:
     for part in bundle.parts if place.node is None else [chosen]:
         name = f"{part.node}/{part.rank}"
         with unreadable():
-            index = build_index(part, progress=_progress(name))
+            index = build_index(part, progress=rounds_progress(name))
         different = index.divergence
         rows.append(
             {
@@ -39,14 +39,7 @@ def command(trace: str, form: str) -> None:
                 "expected": different and different.expected, "got": different and different.got,
             }
         )  # fmt: skip
-    if sys.stderr.isatty():
-        click.echo("\r\033[K", nl=False, err=True)
+    clear_progress()
     print_rows(rows, form)
     if any(row["outcome"] == "diverged" for row in rows):
         raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the twin does not make these plans")
-
-
-def _progress(name: str) -> Any:
-    if not sys.stderr.isatty():
-        return None
-    return lambda done, of: click.echo(f"\r{name}: {done:,} of {of:,} rounds", nl=False, err=True)

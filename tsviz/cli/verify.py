@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from .exit_codes import CliError, ExitCode
+from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .schedulers import NAMES, load_scheduler
 from .traces import open_place, parse_place, unreadable
@@ -36,7 +36,7 @@ def command(trace: str, scheduler: str, form: str) -> None:
     for part in parts:
         name = f"{part.node}/{part.rank}"
         with unreadable():
-            found = verify(part, module, progress=_progress(name), until=place.round)
+            found = verify(part, module, progress=rounds_progress(name), until=place.round)
         different = found.divergence
         diverged |= different is not None
         row = {
@@ -47,14 +47,7 @@ def command(trace: str, scheduler: str, form: str) -> None:
             "got": different and different.got,
         }  # fmt: skip
         rows.append(row)
-    if sys.stderr.isatty():
-        click.echo("\r\033[K", nl=False, err=True)
+    clear_progress()
     print_rows(rows, form)
     if diverged:
         raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the {scheduler} scheduler does not make these plans")
-
-
-def _progress(name: str) -> Any:
-    if not sys.stderr.isatty():
-        return None
-    return lambda done, of: click.echo(f"\r{name}: {done:,} of {of:,} rounds", nl=False, err=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from .exit_codes import CliError, ExitCode
 from .output import clean
+from .progress import clear_progress, rounds_progress
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
@@ -74,18 +75,11 @@ def decisions_of(part: Part) -> Index | None:
 
     if part.level == "decisions":
         return None
-    index = build_index(part, progress=_progress(f"{part.node}/{part.rank}"))
-    if sys.stderr.isatty():
-        click.echo("\r\033[K", nl=False, err=True)
+    index = build_index(part, progress=rounds_progress(f"{part.node}/{part.rank}"))
+    clear_progress()
     if index.divergence is not None:
         click.echo(
             f"note: the twin leaves the recording in round {index.divergence.round:,}; decisions reach to round"
             f" {index.last_round:,}", err=True,
         )  # fmt: skip
     return index
-
-
-def _progress(name: str) -> Any:
-    if not sys.stderr.isatty():
-        return None
-    return lambda done, of: click.echo(f"\r{name}: {done:,} of {of:,} rounds re-executed", nl=False, err=True)
