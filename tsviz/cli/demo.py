@@ -11,7 +11,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .output import clean
-from .traces import Place
+from .traces import Place, open_place, unreadable
 
 _INCIDENTS = "incidents.json"
 
@@ -35,8 +35,13 @@ def command(incident: str | None, list_: bool, summary: bool) -> None:
         _print_summary(name, entry, folder)
         return
     from .open_ import open_terminal
+    from .why import decisions_of
 
-    open_terminal(Place(folder / name, entry.get("node"), entry.get("rank"), entry["round"]), entry.get("request"))
+    place = Place(folder / name, entry.get("node"), entry.get("rank"), entry["round"])
+    # The first time only: an incident of the real scheduler holds no decisions, and they are what one wants to see.
+    with unreadable():
+        decisions_of(open_place(place)[1])
+    open_terminal(place, entry.get("request"))
 
 
 def shipped_incidents() -> tuple[Path, dict[str, Any]]:
