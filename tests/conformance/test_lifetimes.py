@@ -48,3 +48,13 @@ def test_only_an_abort_ends_a_lifetime_of_the_reference_early(real: ModuleType) 
     ended = [one for chunk in range(_CHUNKS) for one in _summaries("real", chunk) if one.ended_early]
     assert {one.exemptions[-1][1] for one in ended} <= {PROCESS_ABORT}
     assert len(ended) <= _CHUNKS * _PER_CHUNK // 20
+
+
+@pytest.mark.parametrize("seed", [5001464, 5004775, 5007144])
+def test_lifetimes_that_once_diverged_are_equal(seed: int) -> None:
+    """A refused decode is tried anew where publishing its pages may meanwhile give a duplicate back."""
+    require("real")
+    require("twin")
+    (summary,) = run_seeds([seed], "twin")
+    assert summary.difference == ""
+    assert summary.calls > 0
