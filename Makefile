@@ -22,6 +22,10 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Minutes to an hour: random lifetimes against the real scheduler. SEED=... and LIFETIMES=... choose others.
+campaign: $(VENV)/.ready
+	SPDLOG_LEVEL=off $(BIN)/python -m tests.conformance.campaign --lifetimes $(or $(LIFETIMES),20000) --processes 2 --seed $(or $(SEED),1)
+
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
 
