@@ -64,3 +64,19 @@ def test_a_flipped_byte(tsviz: Tsviz, recorded: Path) -> None:
     ended = tsviz("sql", recorded, "select sum(input_tokens), sum(slot), max(request) from operations")
     assert ended.code == 3, ended.err
     assert "operations.parquet" in ended.err
+
+
+@pytest.mark.parametrize("table", ["table_changes", "zeroed", "operations"])
+def test_verify_reads_every_table(tsviz: Tsviz, recorded: Path, table: str) -> None:
+    """A table that re-execution does not need is read all the same: damage in it is not called equal."""
+    file = recorded / "parts" / "F.0" / "cold" / f"{table}.parquet"
+    file.write_bytes(bytes(file.stat().st_size))
+    ended = tsviz("verify", recorded)
+    assert ended.code == 3
+    assert f"{table}.parquet" in ended.err
+
+
+def test_a_loop_of_links_is_no_bundle(tsviz: Tsviz, tmp_path: Path) -> None:
+    """A link to itself is told from a bundle like anything else."""
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    ends(tsviz, tmp_path / "loop", "loop", "found nothing")

@@ -29,10 +29,10 @@ _ESCAPES = re.compile(rb"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b[\]P][^\x07\x1b]*(?:\x07|
 class Terminal:
     """A process on a pseudo-terminal of a size."""
 
-    def __init__(self, arguments: list[str], columns: int, rows: int) -> None:
+    def __init__(self, arguments: list[str], columns: int, rows: int, term: str = "xterm-256color") -> None:
         self.master, slave = pty.openpty()
         self.resize(columns, rows)
-        environment = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        environment = os.environ | {"TERM": term, "COLORTERM": "truecolor"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tsviz", *arguments],
             stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
@@ -122,6 +122,14 @@ def test_without_a_terminal_open_says_so(tsviz: Tsviz, recorded: Path) -> None:
     ended = tsviz("open", recorded)
     assert ended.code == 2
     assert "terminal" in ended.err
+
+
+def test_a_terminal_without_a_cursor_is_told(recorded: Path, terminals: list[Terminal]) -> None:
+    """TERM=dumb ends with code 2 and says what is missing."""
+    terminal = Terminal(["open", str(recorded)], 80, 24, term="dumb")
+    terminals.append(terminal)
+    terminal.wait_for("cannot move a cursor")
+    assert terminal.end() == 2
 
 
 def test_a_reader_that_leaves_is_no_error(recorded: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from .exit_codes import CliError, ExitCode
@@ -20,8 +18,12 @@ def command(trace: str, request: str | None) -> None:
 
 def open_terminal(place: Place, request: str | None = None) -> None:
     """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise CliError(ExitCode.USAGE, "open needs a terminal on stdin and stderr", "tsviz info and tsviz sql do not")
+    from tsviz.tui.terminal import NoTerminal, require_terminal
+
+    try:
+        require_terminal()
+    except NoTerminal as error:
+        raise CliError(ExitCode.USAGE, str(error)) from error
     from tsviz.replay.recorded import open_view
     from tsviz.tui.app import run
 

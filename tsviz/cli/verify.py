@@ -30,6 +30,8 @@ def command(trace: str, scheduler: str, form: str) -> None:
     place = parse_place(trace)
     bundle, chosen = open_place(place)
     parts = bundle.parts if place.node is None else [chosen]
+    if place.round is not None and not 1 <= place.round <= chosen.last_round:
+        raise CliError(ExitCode.USAGE, f"{trace}: rounds are 1 to {chosen.last_round:,}")
     module = load_scheduler(scheduler)
     rows: list[dict[str, Any]] = []
     diverged = False

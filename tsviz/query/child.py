@@ -141,7 +141,7 @@ def ask(paths: Sequence[str], sql: str, limits: Limits | None = None, opener: st
         "MALLOC_ARENA_MAX": "2",
     }
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "tsviz.query.worker"],
+        [sys.executable, "-P", "-X", "utf8", "-m", "tsviz.query.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -54,8 +54,9 @@ def verify(
     """Make the part's calls again on a fresh scheduler of `module` and compare digests and outcomes.
 
     Stops at the first divergence, or behind round `until`. `progress(done, of)` is called now and then.
-    Raises `TraceError` when the trace cannot be read.
+    Raises `TraceError` when a table cannot be read, also one that re-execution does not need.
     """
+    part.check()
     comparison = compare(part)
     done = calls = 0
     for executed in Reexecution(part, module):

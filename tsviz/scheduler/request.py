@@ -12,7 +12,6 @@ from tsviz.scheduler.plan import Row
 from tsviz.scheduler.planning.memory import Remembered
 from tsviz.scheduler.states import DECODING, PREFILL_DONE, PREFILLING, STATE_NAMES
 
-
 NEVER_REFUSED = (-1, -1)
 """`Request.refused_for` while no refusal of a decode is remembered."""
 

@@ -111,6 +111,12 @@ class Part:
             self._loaded[name] = self._batches(table).unify_dictionaries().combine_chunks()
         return self._loaded[name]
 
+    def check(self) -> None:
+        """Read every table once, as it would be read for use. Raises `TraceError` for the first that is damaged."""
+        for table in TABLES.values():
+            for _ in self._store.batches(table):
+                pass
+
     def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
         """Return every table; those with more than `DATASET_ROWS` cold rows as datasets."""
         return {name: self._relation(table) for name, table in TABLES.items()}

@@ -65,6 +65,8 @@ def test_a_budget_of_its_own_wins(tmp_path: Path) -> None:
         ({**A, "colour": 1}, "colour"),
         ({**A, "output_tokens": -1}, "output_tokens"),
         ({"id": "b", "arrival_ms": 0, "prompt": [["x"]], "output_tokens": 1}, "prompt[0]"),
+        ({"id": "b", "after": "b", "prompt_tokens": 1, "output_tokens": 1}, "after"),
+        ({**A, "id": "\ud800"}, "id"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], field: str) -> None:

@@ -54,12 +54,12 @@ def load_plain(path: Path, options: WorkloadOptions) -> Workload:
         if (reason := reason_to_skip(length_of(prompt), output_tokens)) is not None:
             skipped[reason] = skipped.get(reason, 0) + 1
             continue
+        at_ns, after, think_ns = _arrival(values, seen, options, place)
         seen.add(request_id)
         length = options.scaled(output_tokens)
         budget = options.max_new_tokens(length)
         if "max_new_tokens" in values:
             budget = whole_number(values["max_new_tokens"], place, "max_new_tokens")
-        at_ns, after, think_ns = _arrival(values, seen, options, place)
         output = (Span(source(Use.OUTPUT, row), 0, length),)
         requests.append(WorkRequest(request_id, prompt, output, budget, at_ns, after, think_ns))
     meta = meta_of("plain", options, source_line=_SOURCE, invented=_INVENTED)
@@ -70,6 +70,10 @@ def _name(values: dict[str, object], field: str, place: Place) -> str:
     value = field_of(values, field, place)
     if not isinstance(value, str):
         raise place.error(field, "a string", value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise place.error(field, "text that is UTF-8", value) from None
     return value
 
 
