@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -134,8 +133,6 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     from tsviz.query.paths import bundles_of
     from tsviz.query.problem import QueryError
 
-    if len(set(map(os.path.realpath, paths))) < len(paths):
-        raise CliError(ExitCode.USAGE, "a trace is given twice: its rows could not be told apart")
     limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
     try:
         with ask(bundles_of(paths), sql, limits, opener) as answer:
