@@ -39,7 +39,7 @@ def test_the_examples_say_what_comes_out(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_importing_tsviz_loads_nothing_heavy() -> None:
-    """`import tsviz` loads no other package and no room (its version is a module of its own); the name `open` brings them in."""
+    """`import tsviz` loads its version and nothing else; the name `open` brings in the rooms."""
     code = "import sys, tsviz; print([m for m in sys.modules if m.split('.')[0] in ('numpy', 'pyarrow', 'duckdb') or "
     code += "m.startswith('tsviz.')]); tsviz.open; print('pyarrow' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
