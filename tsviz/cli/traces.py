@@ -54,7 +54,9 @@ def unreadable() -> Iterator[None]:
     except TraceError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
     except OSError as error:
-        raise CliError(ExitCode.TRACE_UNREADABLE, f"{error.filename}: {error.strerror}") from error
+        raise CliError(
+            ExitCode.TRACE_UNREADABLE, f"{error.filename or 'the trace or the cache'}: {error.strerror or error}"
+        ) from error
 
 
 def open_place(place: Place) -> tuple[Bundle, Part]:

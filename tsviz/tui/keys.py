@@ -26,7 +26,7 @@ KEYS: tuple[Key, ...] = (
     Key("round.next10", "N,shift+right", "step(10)", "Ten rounds forward", "Moving"),
     Key("round.back10", "P,shift+left", "step(-10)", "Ten rounds back", "Moving"),
     Key("round.first", "home", "first", "First round", "Moving"),
-    Key("round.last", "end", "last", "Last round (of a live trace: the last one written so far)", "Moving"),
+    Key("round.last", "end", "last", "Last round (of a live trace: the last when it was opened)", "Moving"),
     Key("round.goto", "g", "goto", "Go to a round, round.stop, percent or request id", "Moving", "go to"),
     Key("mark.next", "]", "mark(1)", "Next mark of the request: it has a row, or its state changes", "Moving", "mark"),
     Key("mark.back", "[", "mark(-1)", "Previous mark of the request", "Moving"),

@@ -139,7 +139,7 @@ class MainScreen(SteppingScreen):
         self.go(1)
 
     def action_last(self) -> None:
-        """Go to the last round, of a live trace to the last one written so far."""
+        """Go to the last round, of a live trace to the last one when it was opened."""
         live = self.scene.head is not None and self.scene.head.live
         self.go(self.scene.rounds + 1 if live else self.scene.rounds)
 

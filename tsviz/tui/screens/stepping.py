@@ -155,7 +155,7 @@ class SteppingScreen(Screen[None]):
         request = frame.request(selected)
         message = scene.message
         if frame.ask.round == LAST and scene.frame and scene.frame.snapshot.round == snapshot.round:
-            message = f"No round after {snapshot.round:,} is written yet."
+            message = "This was the last round when the trace was opened; open it again to see more."
         self.put(
             frame=frame,
             head=snapshot.head,
