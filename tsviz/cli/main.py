@@ -68,8 +68,10 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of debugger.md, section 7."""
+    _open_streams()
     try:
         code: Any = cli.main(arguments, prog_name="tsviz", standalone_mode=False)
+        sys.stdout.flush()
     except CliError as error:
         error.show()
         code = error.exit_code
@@ -85,4 +87,16 @@ def main(arguments: list[str] | None = None) -> None:
         # Whoever read our output has left; say nothing, and keep the interpreter from saying it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.OK
+    except OSError as error:
+        # Whatever a command reads, it answers for itself; what is left is what it writes.
+        click.echo(f"error: {error.filename or 'standard output'}: {error.strerror or error}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.QUERY_FAILED
     sys.exit(int(code or 0))
+
+
+def _open_streams() -> None:
+    """Put something in the place of standard streams that were closed by whoever called."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 (open until the end)
