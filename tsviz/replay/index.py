@@ -12,12 +12,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from tsviz import scheduler
 from tsviz.trace import layout
 from tsviz.trace.catalogue import LEVELS, TABLES
 from tsviz.trace.cold import ColdTables
@@ -77,10 +79,20 @@ class Index:
         return {n: self._tables.dataset(table) if n in large else self.table(n) for n, table in DECIDED.items()}
 
 
+@cache
+def _twin_key() -> str:
+    """Return a digest of the twin's code: another twin may say other things of the same calls."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for path in sorted(Path(scheduler.__file__).parent.rglob("*.py")):
+        hasher.update(path.name.encode())
+        hasher.update(path.read_bytes())
+    return hasher.hexdigest()
+
+
 def content_key(part: Part) -> str:
     """Return the key of a part's index: a digest of its description and of what says that its tables are whole."""
     hasher = hashlib.blake2b(digest_size=16)
-    hasher.update(f"{VERSION}/{layout.schema_version()}/{sorted(TABLES)}".encode())
+    hasher.update(f"{VERSION}/{layout.schema_version()}/{sorted(TABLES)}/{_twin_key()}".encode())
     for relative in (layout.PART_FILE, f"{layout.COLD}/{layout.MANIFEST_FILE}", f"{layout.HOT}/{layout.COMMITS_FILE}"):
         path = part.directory / relative
         if path.exists():
