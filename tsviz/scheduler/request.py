@@ -12,9 +12,6 @@ from tsviz.scheduler.plan import Row
 from tsviz.scheduler.planning.memory import Remembered
 from tsviz.scheduler.states import DECODING, PREFILL_DONE, PREFILLING, STATE_NAMES
 
-NEVER_REFUSED = (-1, -1)
-"""`Request.refused_for` while no refusal of a decode is remembered."""
-
 
 class Request:
     """One request from submission to its end. Tokens and their page digests only ever grow."""
@@ -38,7 +35,6 @@ class Request:
         "quiet_until",
         "recoverable",
         "refusal",
-        "refused_for",
         "replay_tokens",
         "request_id",
         "resumes_generation",
@@ -108,8 +104,6 @@ class Request:
         self.exclusive_at = -1
         """`Pool.sharing` for which `exclusive_blocks` was counted; -1 when it was not."""
         self.exclusive_blocks = 0
-        self.refused_for = NEVER_REFUSED
-        """Tokens held and tokens asked for when the last decode was refused."""
 
     def digests(self, pages: int) -> list[Digest]:
         """The chain, extended to at least `pages` prefix pages."""

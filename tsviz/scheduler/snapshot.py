@@ -43,7 +43,6 @@ _PLAIN = (
     "quiet_until",
     "recoverable",
     "refusal",
-    "refused_for",
     "replay_tokens",
     "resumes_generation",
     "retraction_epoch",

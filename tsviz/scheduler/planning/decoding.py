@@ -15,7 +15,7 @@ from tsviz.scheduler.planning.releasable import Releasable
 from tsviz.scheduler.planning.roster import Roster
 from tsviz.scheduler.planning.round import Round
 from tsviz.scheduler.planning.telling import tell_admitted
-from tsviz.scheduler.request import NEVER_REFUSED, Request
+from tsviz.scheduler.request import Request
 from tsviz.scheduler.states import PREFILL_DONE
 
 
@@ -53,9 +53,6 @@ class Decoding:
         cache, tokens = self.cache, request.next_reserve_tokens
         if tokens < 0:
             raise RuntimeError(f"decode reserve of request '{request.request_id}' must be non-negative")
-        held = (len(request.tokens), tokens)
-        if request.refused_for == held and self.refusals.still_short(request):
-            return self.refusals.again(request)
         request.settle()
         computed = request.computed_tokens
         leaves_prefill = request.state == PREFILL_DONE
@@ -76,9 +73,6 @@ class Decoding:
                 "decode",
             )
             if isinstance(outcome, Shortage):
-                # With pages to publish the refusal may end by itself: one of them may by now have a cached twin, and
-                # publishing then gives the request's own copy back.
-                request.refused_for = held if progress is None else NEVER_REFUSED
                 return self.refusals.refuse(request, outcome)
             if self.log is not None:
                 tell_admitted(self.log, request, outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tsviz.scheduler.cache.coordinator import Cache
-from tsviz.scheduler.cache.eviction import Shortage, Supply, fits
+from tsviz.scheduler.cache.eviction import Shortage, Supply
 from tsviz.scheduler.cache.matching import Probe
 from tsviz.scheduler.config import INT32_MAX
 from tsviz.scheduler.decisions import Chunk, Log, Refused
@@ -15,13 +15,12 @@ from tsviz.scheduler.request import Request
 class Refusals:
     """Makes and remembers the refusals of one scheduler."""
 
-    __slots__ = ("_windowed", "cache", "log")
+    __slots__ = ("cache", "log")
 
     def __init__(self, cache: Cache) -> None:
         """Bind to the cache."""
         self.cache = cache
         self.log: Log | None = None
-        self._windowed = any(group.window_tokens for group in cache.groups)
 
     def refuse(self, request: Request, shortage: Shortage) -> Refused:
         """The refusal as a value; the same object while no number of it changes."""
@@ -69,10 +68,3 @@ class Refusals:
             return None
         host = cache.host.where[first][0] if cache.host is not None else {}
         return Remembered(low, high, blocks, request.chain[0], first, cache.device.where[first][0], host)
-
-    def still_short(self, request: Request) -> bool:
-        """Whether the refusal of an unchanged decode repeats: nothing of its own can be reclaimed."""
-        last, device = request.refusal, self.cache.device
-        if last is None or self._windowed or self.cache.kv is not None:
-            return False
-        return not fits(last.need_pages, device.packing, device.reach_local, device.available)
