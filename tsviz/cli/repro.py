@@ -45,7 +45,8 @@ def command(trace: str, out: Path | None) -> None:
         click.echo(made.text, nl=False)
     else:
         try:
-            out.write_text(made.text, encoding="utf-8")
+            with out.open("x", encoding="utf-8") as file:  # a file that is there is never overwritten
+                file.write(made.text)
         except OSError as error:
             raise CliError(ExitCode.USAGE, f"{out}: cannot be written: {error.strerror}") from error
     kind = "closed loop" if made.closed_loop else "recorded calls"
