@@ -89,3 +89,13 @@ def test_repro_writes_to_standard_output(tsviz: Tsviz, tmp_path: Path) -> None:
     ended = tsviz("repro", tmp_path / "calm")
     assert ended.code == 0
     compile(ended.out, "script", "exec")
+
+
+def test_repro_overwrites_no_file(tsviz: Tsviz, tmp_path: Path) -> None:
+    """A file that is there stays as it is, and the command ends with a usage error."""
+    taken = tmp_path / "precious.txt"
+    taken.write_text("mine")
+    ended = tsviz("repro", Path(__file__).parents[2] / "traces" / "mixed-stall", "--out", taken)
+    assert ended.code == 2
+    assert str(taken) in ended.err
+    assert taken.read_text() == "mine"
