@@ -101,7 +101,7 @@ def test_a_state_survives_its_bytes(part: Part) -> None:
 def test_keyframes_of_an_index_lead_to_the_same_states(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: Part
 ) -> None:
-    """From keyframes of every seventh round, read from files, states are as in a straight run; a lost file is no harm."""
+    """From keyframes of every seventh round, states are as in a straight run; a lost file is no harm."""
     monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
     monkeypatch.setattr("tsviz.replay.derive.KeyframeWriter", _every_seventh)
     index = build_index(part)
