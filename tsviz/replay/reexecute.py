@@ -18,6 +18,7 @@ from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
 
 from .call_log import Call, CallLog
+from .sound import require_sound
 
 TWIN = "tsviz-twin"
 """What a trace of the twin says of its engine."""
@@ -48,9 +49,10 @@ class Reexecution:
         The twin re-executes a recording of the reference with the reference's cut of remote landings, which on its own
         it does not make (docs/conformance.md).
 
-        Raises `NoKeyframe` for a slice, `Damaged` when the config cannot be built, `TraceError` when a table cannot be
-        read.
+        Raises `UnknownRules` for rules or a digest that are not known here, `NoKeyframe` for a slice, `Damaged` when
+        the config cannot be built, `TraceError` when a table cannot be read.
         """
+        require_sound(part)
         if (start := part.meta.get("starts_at")) is not None:
             raise NoKeyframe(
                 part.directory / layout.PART_FILE, "starts_at",
