@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +32,7 @@ class OutputPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from tsviz.trace.layout import enclosing_bundle
 
-        path = super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if (bundle := enclosing_bundle(path)) is not None:
             self.fail(f"{path}: expected a path outside every bundle, found the bundle {bundle}", param, ctx)
         return path

@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from tsviz.scheduler import compat
+from tsviz.scheduler.binding.events import execution_event
+from tsviz.scheduler.events import ExtendResult
 from tsviz.scheduler.rules import REFERENCE_0_1_24, RULES_0_1_24
 from tsviz.trace import entries as e
 from tsviz.trace import layout
 from tsviz.trace.api_events import make_event, read_counters
 from tsviz.trace.config import build_config
 from tsviz.trace.errors import Damaged, TraceError
+from tsviz.trace.plan_fields import read_plan
 from tsviz.trace.reader import Part
 from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
 
 from .call_log import Call, CallLog
+from .shared_plans import SharedPlans
 from .sound import require_sound
 
 TWIN = "tsviz-twin"
@@ -67,9 +71,9 @@ class Reexecution:
             place = f"config ({type(error).__name__})"
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
         self._module = module
-        self._log = CallLog(part)
+        self._log = CallLog(part, columns=module is compat)
         self._content = part.token_mode == FULL
-        self._book = PlanBook(content=self._content)
+        self._book = PlanBook(content=self._content, read=SharedPlans().read if module is compat else read_plan)
 
     def submission(self, request: str) -> int:
         """Return the submission that a request id names now; -1 for an id that was never submitted."""
@@ -107,10 +111,15 @@ class Reexecution:
         return Executed(call, outcome, message, result, items, record)
 
     def _advance(self, call: Call) -> None:
-        execution_event = self._module.ExecutionEvent()
+        landed = call.landed
+        if landed is not None:
+            made = map(ExtendResult, landed.requests, map(tuple, landed.tokens or ()))
+            self.scheduler.advance(execution_event(made))
+            return
+        event_batch = self._module.ExecutionEvent()
         for event in call.events:
-            execution_event.add_event(make_event(self._module, event))
-        self.scheduler.advance(execution_event)
+            event_batch.add_event(make_event(self._module, event))
+        self.scheduler.advance(event_batch)
 
     def _spec(self, spec: e.Spec) -> Any:
         made = self._module.RequestSpec()

@@ -7,7 +7,7 @@ so that a recorded plan and a re-executed one can be compared digest by digest a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,8 +65,9 @@ class _Seats:
 class PlanBook:
     """Turns the plans of one scheduler into `RoundRecord`s. Calls must be fed in the order in which they were made."""
 
-    def __init__(self, *, content: bool) -> None:
-        """`content`: whether ids, tokens and hashes are read and digested."""
+    def __init__(self, *, content: bool, read: Callable[..., PlanFields] = read_plan) -> None:
+        """`content`: whether ids, tokens and hashes are read and digested; `read` reads one plan, as `read_plan`."""
+        self._read = read
         self._differences = TableDifferences()
         self._content = content
         self._submission: dict[str, int] = {}
@@ -100,7 +101,7 @@ class PlanBook:
 
     def record(self, plan: Any, waiting_before: int, counters: Counters) -> RoundRecord:
         """Read `plan`; `waiting_before` is `waiting_size()` right before it was asked for."""
-        fields = read_plan(plan, content=self._content)
+        fields = self._read(plan, content=self._content)
         batches: list[BatchRecord] = []
         risen = counters.waiting - waiting_before
         prefills = admitted = 0
@@ -135,9 +136,22 @@ class PlanBook:
                 fresh[: batch.prefills] = self._starts_anew(batch, owners[: batch.prefills])
             fresh = self._differences.claim(slots, owners, fresh)
             self._seats = seats
-        changes = self._differences.update(batch.tables, slots, fresh)
+        changes = self._changes(batch, slots, fresh)
         admitted = int(np.count_nonzero(fresh[: batch.prefills]))
         return BatchRecord(prefill_kind, decode_kind, batch, seats.submissions, changes), admitted
+
+    def _changes(self, batch: BatchFields, slots: npt.NDArray[np.int32], fresh: npt.NDArray[np.bool_]) -> list[Changes]:
+        moved = batch.moved
+        if moved is None or len(moved) == len(slots):
+            return self._differences.update(batch.tables(None), slots, fresh)
+        begun = np.flatnonzero(fresh)
+        rows = np.union1d(moved, begun) if len(begun) else moved
+        if not len(rows):
+            return []
+        changes = self._differences.update(batch.tables(rows), slots[rows], fresh[rows])
+        for change in changes:
+            change.row = rows[change.row].astype(np.int32)
+        return changes
 
     def _starts_anew(self, batch: BatchFields, owners: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Tell first chunks from later ones: a later chunk goes on where the chunk before it ended."""
