@@ -1,4 +1,4 @@
-"""What a query is written with: relations and their columns, functions, keywords, each with a line that says what it is.
+"""What a query is written with: relations and their columns, functions, keywords, each with a line of documentation.
 
 Relations come from the reference, functions and keywords from the engine's catalog (library-notes.md, *Completion*).
 """
