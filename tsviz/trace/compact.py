@@ -22,6 +22,9 @@ from .columns import INTS, TEXT, Column, Table
 
 ROW_GROUP_ROWS = 1 << 20
 _LIST_GROUP_ROWS = 1 << 18
+_STEP_GROUP_ROWS = 1 << 16
+_STEPPED = frozenset(("rounds", "table_changes", "zeroed", "transfers"))
+"""Tables of which a step through a trace reads the rows of one round: in small groups that is a look-up, not a scan."""
 _ENCODED = (pa.int32(), pa.int64(), INTS)
 _RISING = frozenset(("round", "seq", "call_seq", "time_ns", "start_ns", "end_ns", "op_id", "cause_round"))
 
@@ -35,6 +38,13 @@ def _encoding(column: Column) -> tuple[str, str]:
     if column.type == INTS:
         return f"{column.name}.list.element", "BYTE_STREAM_SPLIT"
     return column.name, "DELTA_BINARY_PACKED" if column.name in _RISING else "BYTE_STREAM_SPLIT"
+
+
+def group_rows(table: Table) -> int:
+    """Return how many rows a row group of a cold table holds."""
+    if table.name in _STEPPED:
+        return _STEP_GROUP_ROWS
+    return _LIST_GROUP_ROWS if any(c.type == INTS for c in table.columns) else ROW_GROUP_ROWS
 
 
 def compact_part(part: Path) -> None:
@@ -92,8 +102,7 @@ def footer_crc(path: Path) -> int:
 
 
 def _write(path: Path, table: Table, batches: Iterator[pa.RecordBatch]) -> int:
-    has_lists = any(c.type == INTS for c in table.columns)
-    limit = _LIST_GROUP_ROWS if has_lists else ROW_GROUP_ROWS
+    limit = group_rows(table)
     words = [c.name for c in table.columns if c.type == TEXT]
     rows = 0
     writer = pq.ParquetWriter(
