@@ -11,7 +11,7 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,6 +40,24 @@ def _encoding(column: Column) -> tuple[str, str]:
     return column.name, "DELTA_BINARY_PACKED" if column.name in _RISING else "BYTE_STREAM_SPLIT"
 
 
+class Source(Protocol):
+    """What is compacted: the rows of every table in order, and where they end."""
+
+    @property
+    def last_round(self) -> int:
+        """The last round that was committed."""
+        ...
+
+    @property
+    def last_seq(self) -> int:
+        """The last call that was committed."""
+        ...
+
+    def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table."""
+        ...
+
+
 def group_rows(table: Table) -> int:
     """Return how many rows a row group of a cold table holds."""
     if table.name in _STEPPED:
@@ -58,7 +76,7 @@ def compact_part(part: Path) -> None:
     if not (part / layout.COLD / layout.MANIFEST_FILE).exists():
         draft.mkdir()
         try:
-            _write_cold(hot.HotTables(part / layout.HOT), draft)
+            write_cold(hot.HotTables(part / layout.HOT), draft)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
@@ -66,7 +84,8 @@ def compact_part(part: Path) -> None:
     shutil.rmtree(part / layout.HOT, ignore_errors=True)
 
 
-def _write_cold(source: hot.HotTables, draft: Path) -> None:
+def write_cold(source: Source, draft: Path) -> None:
+    """Write the cold tables of a part and their manifest into the directory `draft`."""
     tables: dict[str, Any] = {}
     for table in TABLES.values():
         path = draft / f"{table.name}.parquet"
