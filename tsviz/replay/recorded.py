@@ -16,21 +16,27 @@ from tsviz.trace.reader import Bundle, Part
 from .block_tables import RecordedTables
 from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
-from .index import open_index
+from .index import Index, open_index
+from .inside import Inside
 from .lifetimes import NEVER, Lifetimes, Longs, column, keys, words
 from .retractions import absences
 from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Row, Snapshot, TraceHead, Transfer
 from .states import Absences, RequestStates
+from .stops import NotKnown, RoundStory
 from .timeline import CELLS, Lane, StateRuns, counted, edges
+from .why_tree import Answer
 
 
 class PartView:
     """Recorded state of one part of a bundle."""
 
-    def __init__(self, bundle: Bundle, part: Part, decided: DecidedView | None = None) -> None:
-        """Read what every round needs; `decided` adds causes and reserves. Raises `TraceError`."""
+    def __init__(
+        self, bundle: Bundle, part: Part, decided: DecidedView | None = None, inside: Inside | None = None
+    ) -> None:
+        """Read what every round needs; `decided` adds causes and reserves, `inside` stories. Raises `TraceError`."""
         self._part = part
         self._decided = decided
+        self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
         self._rounds = part.table("rounds")
         self._numbers = column(self._rounds, "round")
         self._life = Lifetimes(part)
@@ -59,6 +65,8 @@ class PartView:
             clock=part.clock,
             gaps=part.rows("gaps"),
             parts=tuple(f"{p.node}/{p.rank}" for p in bundle.parts),
+            groups=tuple(str(group["group_id"]) for group in part.config["cache_groups"]),
+            frontier=self._inside.frontier,
         )
 
     @cached_property
@@ -135,6 +143,15 @@ class PartView:
             )
         chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
         return int(chosen[0]) if len(chosen) else None
+
+    def story(self, round_: int) -> RoundStory | NotKnown:
+        """Return a round from the inside: phases, candidates and stops; or why that is not known."""
+        decodes = [row.request for row in self._rows(round_) if row.kind == "decode"]
+        return self._inside.story(round_, decodes)
+
+    def why(self, submission: int, round_: int) -> Answer | NotKnown:
+        """Return why a submission has no row in a round; or why that is not known."""
+        return self._inside.why(self._life.names[submission], round_)
 
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
@@ -225,6 +242,7 @@ class PartView:
         ):
             state = CELLS[code]
             holding = state not in ("waiting", "bootstrapping", "retracted", "finished", "aborted")
+            pages = self._tables.counts(submission, number) if holding else ()
             lines.append(
                 RequestLine(
                     request=life.names[submission],
@@ -234,11 +252,12 @@ class PartView:
                     prompt_tokens=int(life.prompt[submission]),
                     generated_tokens=generated,
                     max_new_tokens=int(life.max_new[submission]),
-                    held_pages=len(self._tables.held(submission, number)) if holding else 0,
+                    held_pages=sum(pages),
                     age_rounds=number - int(life.submitted[submission]),
                     scheduled=submission in scheduled,
                     retractions=gone,
                     cause=cause if state not in ("finished", "aborted") else None,
+                    group_pages=pages,
                 )
             )
         return tuple(lines)
@@ -301,14 +320,14 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) 
     Raises KeyError for a part that is not there, `TraceError`.
     """
     part = bundle.part(node, rank)
-    return PartView(bundle, part, _decided(part))
+    index = None if part.level == "decisions" else open_index(part)
+    return PartView(bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)))
 
 
-def _decided(part: Part) -> DecidedView | None:
+def _decided(part: Part, index: Index | None) -> DecidedView | None:
     described = part.config["cache_groups"]
     groups = [str(group["group_id"]) for group in described]
     has_state = any(group["family"] == "State" for group in described)
     if part.level == "decisions":
         return DecidedView(part, RECORDED, part.last_round, groups, has_state=has_state)
-    index = open_index(part)
     return None if index is None else DecidedView(index, DERIVED, index.last_round, groups, has_state=has_state)
