@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from .exit_codes import CliError, ExitCode
+from .params import OutputPath
 from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .traces import open_place, parse_place, unreadable
@@ -16,7 +17,7 @@ from .traces import open_place, parse_place, unreadable
 @click.command("slice", short_help="Cut some rounds out of a trace.")
 @click.argument("trace")
 @click.argument("rounds", metavar="A:B")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the new bundle.")
+@click.option("--out", type=OutputPath(), required=True, help="Directory of the new bundle.")
 @format_option
 def command(trace: str, rounds: str, out: Path, form: str) -> None:
     """Write rounds A to B of TRACE as a small trace that opens, steps and takes SQL.

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+
 from tsviz.query import frames
 
 from .live_bytes import from_bytes
 from .live_run import Place
 from .live_state import LiveState
-from .live_worker import FRONTIER, NOTHING, PLACE, STATE, STOPS
+from .live_worker import FRONTIER, NOTHING, PLACE, STATE, TABLE, TOLD
 from .packed import Malformed
-from .stops import Stop
 from .verify import Divergence
 
 _KEPT = 96
@@ -34,7 +35,7 @@ WORKER = [sys.executable, "-m", "tsviz.replay.live_worker"]
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """Why there is no live state (or no stops): a `cause` of the list, and the same in words.
+    """Why there is no live state (or no decisions): a `cause` of the list, and the same in words.
 
     pending: it is being made, or rounds before it are being verified; ask again. superseded: another position was
     asked for. diverged: the twin leaves the recording there. no_round: the trace has no such round. unreadable: the
@@ -47,7 +48,7 @@ class Nothing:
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
+class Proven:
     """How far the recording is proven: rounds `first_round` to `verified_round` were made again and are equal.
 
     `done`: nothing more will be verified. Behind a divergence nothing is derived.
@@ -85,22 +86,23 @@ class Live:
         self._open: dict[int, tuple[str, int, int | None]] = {}
         self._heard = 0.0
         self._states: OrderedDict[Place, bytes] = OrderedDict()
-        self._stops: OrderedDict[int, tuple[Stop, ...]] = OrderedDict()
+        self._told: OrderedDict[int, dict[str, pa.Table]] = OrderedDict()
+        self._arriving: dict[str, pa.Table] = {}
         self._refused: dict[tuple[str, int, int | None], Nothing] = {}
         self._end: Nothing | None = None
-        self._frontier = Frontier(first, first - 1, recorded, False, None)
+        self._frontier = Proven(first, first - 1, recorded, False, None)
 
     @property
-    def frontier(self) -> Frontier:
+    def proven(self) -> Proven:
         """How far verification is, as last heard. Starts it."""
         with self._changed:
             self._start()
             return self._frontier
 
-    def wait_verified(self, round_: int, seconds: float) -> Frontier:
+    def wait_verified(self, round_: int, seconds: float) -> Proven:
         """Wait until a round is verified or never will be, for so long at most."""
         self._wait(seconds, lambda: self._frontier.verified_round >= round_ or self._frontier.done or self._end)
-        return self.frontier
+        return self.proven
 
     def ask(self, place: Place) -> None:
         """Have the state at a place made, if it is not here, without waiting."""
@@ -122,12 +124,12 @@ class Live:
         except Malformed as error:
             return Nothing("crashed", f"the worker sent no state ({error})")
 
-    def stops(self, round_: int, seconds: float) -> tuple[Stop, ...] | Nothing:
-        """Return the stops of a round, waiting for them for so long at most."""
-        key = ("stops", round_, None)
-        self._wait(seconds, lambda: round_ in self._stops or key in self._refused or self._end, key)
+    def told(self, round_: int, seconds: float) -> dict[str, pa.Table] | Nothing:
+        """Return a round's rows of the decided tables, waiting for them for so long at most."""
+        key = ("told", round_, None)
+        self._wait(seconds, lambda: round_ in self._told or key in self._refused or self._end, key)
         with self._changed:
-            return self._stops[round_] if round_ in self._stops else self._why(key)
+            return self._told[round_] if round_ in self._told else self._why(key)
 
     def close(self) -> None:
         """Stop the worker."""
@@ -233,15 +235,22 @@ class Live:
             self._open.pop(number, None)
             self._put(self._states, (round_, None if stop < 0 else stop), payload[PLACE.size :])
             return
+        if kind == TOLD:
+            number, round_, name = TABLE.unpack_from(payload)
+            if table := name.rstrip(b"\0").decode():
+                schema, batches = frames.decode(payload[TABLE.size :])
+                self._arriving[table] = pa.Table.from_batches(batches, schema)
+                return
+            self._open.pop(number, None)
+            self._put(self._told, round_, self._arriving)
+            self._arriving = {}
+            return
         told = json.loads(payload)
-        if kind == STOPS:
-            self._open.pop(told["id"], None)
-            self._put(self._stops, told["round"], tuple(Stop(**stop) for stop in told["stops"]))
-        elif kind == FRONTIER:
+        if kind == FRONTIER:
             found = told["divergence"]
             divergence = None if found is None else Divergence(**found)
             recorded = self._frontier.recorded_round
-            self._frontier = Frontier(told["first"], told["verified"], recorded, told["done"], divergence)
+            self._frontier = Proven(told["first"], told["verified"], recorded, told["done"], divergence)
         elif kind == NOTHING:
             nothing = Nothing(told["cause"], told["words"])
             if (key := self._open.pop(told["id"], None)) is not None:

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tsviz.scheduler import compat
 from tsviz.scheduler import decisions as d
 from tsviz.scheduler.snapshot import capture
 from tsviz.trace import entries as e
+from tsviz.trace.builder import TableBuilder, Vocabulary
+from tsviz.trace.decided import DECIDED, DecisionRows
 from tsviz.trace.reader import Part
 
 from .call_log import CallLog
@@ -24,7 +27,6 @@ from .keyframe_files import KeyframeFiles
 from .keyframes import Keyframe
 from .live_state import LiveRow, Seen, plan_rows, record_rows
 from .reexecute import Executed, Reexecution
-from .stops import Stop, stop_of
 from .verify import Divergence, compare
 
 Place = tuple[int, int | None]
@@ -51,19 +53,41 @@ class Known:
 
 @dataclass(slots=True)
 class _Watch:
-    """An observer that looks at the scheduler at the stops that are wanted, and lists all."""
+    """An observer that keeps what it is told of one round, and looks at the scheduler at the stops that are wanted."""
 
+    round: int
+    wanted: Callable[[int], bool]
     core: Any = None
-    wanted: Callable[[int], bool] = lambda _: False
-    stops: list[Stop] = field(default_factory=list)
+    told: list[tuple[int, d.Decision]] = field(default_factory=list)
     seen: list[tuple[int, Any, Any]] = field(default_factory=list)
 
-    def __call__(self, _round: int, stop: int, decision: d.Decision) -> None:
-        if not isinstance(decision, d.STOPS) or self.core is None:
+    def __call__(self, round_: int, stop: int, decision: d.Decision) -> None:
+        if round_ != self.round:
             return
-        self.stops.append(stop_of(stop, decision))
-        if self.wanted(stop):
+        self.told.append((stop, decision))
+        if isinstance(decision, d.STOPS) and self.wanted(stop):
             self.seen.append((stop, capture(self.core), self.core.plan_so_far))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was decided in a round: the numbers of its stops, and its rows of the decided tables."""
+
+    stops: tuple[int, ...]
+    rows: dict[str, pa.RecordBatch]
+
+
+def decided_rows(
+    round_: int, told: list[tuple[int, d.Decision]], submission: Callable[[str], int]
+) -> dict[str, pa.RecordBatch]:
+    """Return decisions of a round as rows of their tables."""
+    requests, words = Vocabulary(), Vocabulary()
+    builders = {name: TableBuilder(table, requests, words) for name, table in DECIDED.items()}
+    rows = DecisionRows(builders, submission)
+    for stop, decision in told:
+        rows.add(round_, stop, decision)
+    rows.settle()
+    return {name: builder.take() for name, builder in builders.items() if builder.rows}
 
 
 @dataclass(slots=True)
@@ -89,7 +113,7 @@ class LiveRun:
         self._spent = 0.0
         self._digests = compare(part)
         self._seen: OrderedDict[Place, Seen] = OrderedDict()
-        self._stops: OrderedDict[int, tuple[Stop, ...]] = OrderedDict()
+        self._told: OrderedDict[int, Told] = OrderedDict()
         self._ahead: _Line | None = None
         self._near: OrderedDict[int, Keyframe] = OrderedDict()
         self._call_rounds = part.table("calls")["round"].to_numpy()
@@ -162,21 +186,20 @@ class LiveRun:
         if self.seen(place) is None and stop is None:
             self._run_to(round_)
         elif self.seen(place) is None and stop is not None:
-            told = [0, *(known.number for known in self.stops(round_))]
-            stop = max(number for number in told if number <= stop)
+            stop = max(number for number in (0, *self.told(round_).stops) if number <= stop)
             if self.seen((round_, stop)) is None:
                 self._watch_round(round_, stop)
         return self.seen((round_, stop))
 
     def _calls_before_plan(self, round_: int) -> int:
         first, end = (int(np.searchsorted(self._call_rounds, round_, side)) for side in ("left", "right"))
-        return end - first - 1
+        return end - first - (round_ <= self.recorded)
 
-    def stops(self, round_: int) -> tuple[Stop, ...]:
-        """Return the stops of a verified round."""
-        if round_ not in self._stops:
+    def told(self, round_: int) -> Told:
+        """Return what was decided in a verified round, up to the next plan."""
+        if round_ not in self._told:
             self._watch_round(round_, 0)
-        return self._stops[round_]
+        return self._told[round_]
 
     def _run_to(self, round_: int) -> None:
         """Look at the ends of a round and of those in front of it."""
@@ -213,22 +236,24 @@ class LiveRun:
     def _watch_round(self, round_: int, stop: int) -> None:
         """Make one round again under observation: all its stops, and the scheduler at those around `stop`."""
         frame = self._before(round_)
-        watch = _Watch(wanted=lambda number: abs(number - stop) <= _STOPS or number <= 1)
+        watch = _Watch(round_, lambda number: abs(number - stop) <= _STOPS or number <= 1)
         line = self._line(frame, watch)
         for _ in range(self._calls_before_plan(round_)):
             self._digests.check(next(line.calls))
         core = watch.core = line.execution.scheduler.core
         self._put(line, (round_, 0), capture(core), (), ())
         done = self._round(line)
-        watch.core = None
         if done is not None:
             self._look_behind(line, round_, done)
             self._remember(line.execution.keyframe())
+            for _ in range(self._calls_before_plan(round_ + 1)):
+                self._digests.check(next(line.calls))
         for number, snapshot, plan in sorted(watch.seen, key=lambda item: -abs(item[0] - stop)):
             self._put(line, (round_, number), snapshot, plan_rows(plan), plan.zero_pages or ())
-        self._stops[round_] = tuple(watch.stops)
-        while len(self._stops) > _SEEN:
-            self._stops.popitem(last=False)
+        stops = tuple(number for number, decision in watch.told if isinstance(decision, d.STOPS))
+        self._told[round_] = Told(stops, decided_rows(round_, watch.told, line.execution.submission))
+        while len(self._told) > _SEEN:
+            self._told.popitem(last=False)
 
     def _nearest(self, round_: int) -> Keyframe:
         """Return the last keyframe at or in front of a round that is to hand."""

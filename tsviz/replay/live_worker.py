@@ -1,4 +1,4 @@
-"""The process behind a session: it verifies, and answers with live states, stops and its frontier.
+"""The process behind a session: it verifies, and answers with live states, decisions and its frontier.
 
 Started by `live.py`. A line of JSON on standard input is a question; frames (`tsviz.query.frames`) go out on what was
 standard output. The end of standard input means that the session is gone. Questions go first, then the neighbours of
@@ -27,9 +27,11 @@ from .live_run import Known, LiveRun, Place
 from .live_state import live_state
 from .reexecute import NoKeyframe
 
-STATE, STOPS, FRONTIER, NOTHING = b"S", b"L", b"F", b"N"
+STATE, TOLD, FRONTIER, NOTHING = b"S", b"L", b"F", b"N"
 PLACE = struct.Struct("<qqq")
 """Head of a STATE frame: the question (0: not asked for), round and stop (-1: behind the round)."""
+TABLE = struct.Struct("<qq32s")
+"""Head of a TOLD frame: the question, the round, and the table whose rows follow; no table ends the answer."""
 _MOMENT_SECONDS = 0.05
 _TELL_SECONDS = 0.1
 _NEIGHBOURS = (1, -1, 2, -2)
@@ -83,9 +85,11 @@ class _Worker:
         number, round_, run = ask["id"], ask["round"], self._run
         if not run.first <= round_ <= run.verified:
             self._nothing(number, *self._why_not(round_))
-        elif ask["ask"] == "stops":
-            stops = [asdict(stop) for stop in run.stops(round_)]
-            frames.write(self._out, STOPS, json.dumps({"id": number, "round": round_, "stops": stops}).encode())
+        elif ask["ask"] == "told":
+            for name, rows in run.told(round_).rows.items():
+                head = TABLE.pack(number, round_, name.encode())
+                frames.write(self._out, TOLD, head + frames.encode(rows.schema, rows).to_pybytes())
+            frames.write(self._out, TOLD, TABLE.pack(number, round_, b""))
         else:
             self._sent.clear()
             place = self._send(number, (round_, ask["stop"]))
@@ -113,7 +117,7 @@ class _Worker:
         if stop is None:
             rounds = [round_ + step for step in _NEIGHBOURS]
             return [(at, None) for at in rounds if self._run.first <= at <= self._run.verified]
-        line: list[int | None] = [0, *(known.number for known in self._run.stops(round_)), None]
+        line: list[int | None] = [0, *self._run.told(round_).stops, None]
         at = line.index(stop) if stop in line else 0
         return [(round_, line[at + step]) for step in _NEIGHBOURS if 0 <= at + step < len(line)]
 

@@ -24,6 +24,7 @@ from tsviz.trace.tokens import FULL
 from .call_log import Call, CallLog, TablesFrom
 from .keyframes import Keyframe, recorded_keyframe
 from .shared_plans import SharedPlans
+from .sound import require_sound
 
 TWIN = "tsviz-twin"
 """What a trace of the twin says of its engine."""
@@ -84,9 +85,11 @@ class Reexecution:
         The twin re-executes a recording of the reference with the reference's cut of remote landings, which on its own
         it does not make (docs/conformance.md).
 
-        Raises `NoKeyframe` for a slice without one (or with another scheduler than the twin), `Damaged` when the config
-        cannot be built or a keyframe is no state, `TraceError` when a table cannot be read.
+        Raises `UnknownRules` for rules or a digest that are not known here, `NoKeyframe` for a slice without one (or
+        with another scheduler than the twin), `Damaged` when the config cannot be built or a keyframe is no state,
+        `TraceError` when a table cannot be read.
         """
+        require_sound(part)
         if start is None and "starts_at" in part.meta:
             start = first_keyframe(part, module)
         if module is compat and start is None:

@@ -1,85 +1,139 @@
-"""The stops of a round: where a decision was taken, of which kind, about whom, in words (architecture.md, 4)."""
+"""The inside of a round: its phases, what each did with each request, and every stop with what was told there.
+
+Frozen values that a pane draws and a test reads; `stops_read.Stories` makes them from the decided tables
+(debugger.md, section 1, *Round*). A stop has a number in its round: `1204.3` is stop 3 of round 1,204.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-import numpy as np
+PHASE, CANDIDATE, ATTEMPT, ITERATION, GRANT, IN_PLACE = (
+    "phase", "candidate", "attempt", "iteration", "grant", "in_place",
+)  # fmt: skip
+"""Kinds of stops. `in_place` stands for decodes that touch no page: numbered, but nothing is told of them."""
 
-from tsviz.scheduler import decisions as d
+ADMITTED, REFUSED, NOT_NOW, TOLD = "admitted", "refused", "not_now", "told"
+"""What an entry or a stop ended with; `told` is neither (a phase began, a decode in place)."""
+RETRACTED, STUCK = "retracted", "stuck"
+"""What a turn of the retraction loop ended with: somebody gave way, or nobody could."""
 
-from .decided_view import DecidedTables
 
-KINDS = {
-    d.Phase: "phase", d.Candidate: "candidate", d.Attempt: "attempt", d.Iteration: "retraction iteration",
-    d.Grant: "grant",
-}  # fmt: skip
-_TABLES = {"phases": d.Phase, "candidates": d.Candidate, "attempts": d.Attempt, "retractions": d.Iteration,
-           "grants": d.Grant}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that was told at a stop: its kind (singular of its table), in words, with its numbers.
+
+    `numbers` carry their units in their names (`_tokens`, `_pages`, `_blocks`). `marked` is the one that decided: the
+    rule that bound a chunk, the victim that was taken, the group that is short.
+    """
+
+    kind: str
+    words: str
+    request: str = ""
+    numbers: dict[str, int] = field(default_factory=dict)
+    marked: bool = False
+    facts: tuple[Fact, ...] = ()
+
+    def walk(self) -> Iterator[Fact]:
+        """Yield the fact and everything below it, depth first."""
+        yield self
+        for below in self.facts:
+            yield from below.walk()
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A stop: its number in the round (from 1), kind, the request it is about (empty for a phase) and a line of words.
-
-    Numbers that are missing between two stops are decodes that touched no page: nothing is told of them.
-    """
+    """One stop, and what hangs on it. `last` is its own number, or that of the last decode of a run in place."""
 
     number: int
     kind: str
     request: str
+    submission: int
     words: str
+    outcome: str = TOLD
+    facts: tuple[Fact, ...] = ()
+    last: int = -1
+
+    @property
+    def end(self) -> int:
+        """The last number that this stop stands for."""
+        return max(self.number, self.last)
+
+    def of(self, kind: str) -> Iterator[Fact]:
+        """Yield the facts of a kind that hang on this stop, at any depth."""
+        return (found for fact in self.facts for found in fact.walk() if found.kind == kind)
 
 
-def stop_of(number: int, decision: d.Stop) -> Stop:
-    """Return a stop as it is shown."""
-    kind = KINDS[type(decision)]
-    match decision:
-        case d.Phase():
-            words = f"{decision.name}: {decision.budget_tokens:,} tokens of budget left, {decision.batch_rows} rows"
-            if decision.holdback_tokens:
-                words += f", {decision.holdback_tokens:,} held back from decodes"
-            return Stop(number, kind, "", words)
-        case d.Candidate():
-            return Stop(number, kind, decision.request_id, decision.request_id)
-        case d.Attempt():
-            need = " + ".join(f"{pages:,}" for pages in decision.need_pages)
-            hit = f" behind a hit of {decision.hit_tokens:,} tokens" if decision.hit_tokens else ""
-            what = decision.kind.replace("_", " ")
-            return Stop(number, kind, decision.request_id, f"{decision.request_id}: {what} needs {need} pages{hit}")
-        case d.Iteration():
-            victim = decision.victim_id or "nobody"
-            outcome = decision.outcome.replace("_", " ")
-            by = f" (operation {decision.op_id})" if decision.op_id >= 0 else ""
-            return Stop(number, kind, decision.blocker_id, f"for {decision.blocker_id}: {victim} {outcome}{by}")
-        case d.Grant():
-            who, outcome = decision.request_id or "nobody", decision.outcome.replace("_", " ")
-            return Stop(number, kind, decision.request_id, f"{who}: {outcome}")
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a phase did with one request (its candidate and attempts), or one turn of the retraction loop."""
+
+    request: str
+    submission: int
+    outcome: str
+    words: str
+    stops: tuple[Stop, ...]
 
 
-class DecidedStops:
-    """Stops from recorded or derived decisions, up to `last_round`."""
+@dataclass(frozen=True, slots=True)
+class PhaseStory:
+    """One phase: the stop at which it begins with what was left then, and its entries in order."""
 
-    def __init__(self, tables: DecidedTables, last_round: int) -> None:
-        """Raises `TraceError` when a table cannot be read."""
-        self.last_round = last_round
-        self._tables = {name: tables.table(name) for name in _TABLES}
-        self._rounds = {name: table["round"].to_numpy() for name, table in self._tables.items()}
-
-    def of(self, round_: int) -> tuple[Stop, ...]:
-        """Return the stops of a round, in order."""
-        found: list[Stop] = []
-        for name, table in self._tables.items():
-            rounds = self._rounds[name]
-            first, end = (int(np.searchsorted(rounds, round_, side)) for side in ("left", "right"))
-            rows = table.slice(first, end - first).to_pylist()
-            found += [stop_of(row["stop"], _decision(_TABLES[name], row)) for row in rows]
-        return tuple(sorted(found, key=lambda stop: stop.number))
+    name: str
+    stop: Stop
+    budget_tokens: int
+    holdback_tokens: int
+    batch_rows: int
+    entries: tuple[Entry, ...]
 
 
-def _decision(cls: type, row: dict[str, Any]) -> Any:
-    """Return a decision again from its row."""
-    names = {name: name for name in cls.__dataclass_fields__}  # type: ignore[attr-defined]
-    values = {name: row.get(name, row.get(name.removesuffix("_id"))) for name in names}
-    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+@dataclass(frozen=True, slots=True)
+class RoundStory:
+    """One round from the inside: what was told before its first phase, its phases, and what came behind the plan."""
+
+    round: int
+    source: str
+    """`recorded`, or `derived` by re-execution and verified."""
+    opening: tuple[Fact, ...]
+    phases: tuple[PhaseStory, ...]
+    behind: tuple[Fact, ...]
+
+    def stops(self) -> Iterator[Stop]:
+        """Yield every stop in order."""
+        for phase in self.phases:
+            yield phase.stop
+            for entry in phase.entries:
+                yield from entry.stops
+
+    def at(self, number: int) -> Stop | None:
+        """Return the stop that a number stands for; None for a number that this round does not reach."""
+        return next((stop for stop in self.stops() if stop.number <= number <= stop.end), None)
+
+    def step(self, number: int | None, step: int) -> int | None:
+        """Return the stop behind (`step` 1) or before (-1) `number`; None beyond the ends of the round.
+
+        Without a number the round is entered from its beginning (1) or its end (-1).
+        """
+        stops = list(self.stops())
+        if number is None:
+            return (stops[0] if step > 0 else stops[-1]).number if stops else None
+        if step > 0:
+            return next((stop.number for stop in stops if stop.number > number), None)
+        here = self.at(number)
+        first = here.number if here is not None else number
+        return next((stop.number for stop in reversed(stops) if stop.number < first), None)
+
+    def of(self, submission: int) -> list[tuple[PhaseStory, Entry]]:
+        """Return what the phases did with a request, in order."""
+        return [(phase, each) for phase in self.phases for each in phase.entries if each.submission == submission]
+
+
+@dataclass(frozen=True, slots=True)
+class NotKnown:
+    """Why there is no story of a round: the kind, a sentence, and the command that helps (empty if none does)."""
+
+    kind: str
+    """`not_recorded`, `unverified` (behind the verified frontier), `diverged` or `no_round`."""
+    words: str
+    command: str = ""
