@@ -6,8 +6,10 @@ A worker that crashes, hangs or cannot read the trace is a value (`Nothing`), ne
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import OrderedDict
@@ -30,7 +32,8 @@ from .verify import Divergence
 _KEPT = 96
 _STARTS = 3
 _FRAME_LIMIT_BYTES = 1 << 31
-WORKER = [sys.executable, "-m", "tsviz.replay.live_worker"]
+_ERROR_BYTES = 1 << 16
+WORKER = [sys.executable, "-P", "-m", "tsviz.replay.live_worker"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Live:
         self, path: Path, node: str, rank: int, first: int, recorded: int, *, hang_seconds: float = 180.0
     ) -> None:
         """Nothing is started before the first question. `hang_seconds`: without a word for so long, it is stopped."""
-        self._line = json.dumps({"path": str(path), "node": node, "rank": rank}) + "\n"
+        self._line = json.dumps({"path": str(path.absolute()), "node": node, "rank": rank}) + "\n"
         self._hang_seconds = hang_seconds
         self._changed = threading.Condition()
         self._process: subprocess.Popen[bytes] | None = None
@@ -85,6 +88,7 @@ class Live:
         self._number = 0
         self._open: dict[int, tuple[str, int, int | None]] = {}
         self._heard = 0.0
+        self._last_words = ""
         self._states: OrderedDict[Place, bytes] = OrderedDict()
         self._told: OrderedDict[int, dict[str, pa.Table]] = OrderedDict()
         self._arriving: dict[str, pa.Table] = {}
@@ -186,13 +190,17 @@ class Live:
         if self._process is not None or self._end is not None:
             return
         if self._starts == _STARTS:
-            self._end = Nothing("crashed", f"the worker ended {_STARTS} times")
+            self._end = Nothing("crashed", f"the worker ended {_STARTS} times ({self._last_words})")
             return
         self._starts += 1
         self._open.clear()
         self._heard = time.monotonic()
         try:
-            process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            errors = tempfile.TemporaryFile()  # noqa: SIM115 (the listener closes it)
+            process = subprocess.Popen(
+                WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p)},
+            )  # fmt: skip
             assert process.stdin is not None and process.stdout is not None
             process.stdin.write(self._line.encode())
             process.stdin.flush()
@@ -200,7 +208,7 @@ class Live:
             self._end = Nothing("crashed", f"no worker could be started ({error})")
             return
         self._process = process
-        threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+        threading.Thread(target=self._listen, args=(process, errors), daemon=True).start()
 
     def _stop_if_hung(self) -> None:
         if self._process is not None and self._open and time.monotonic() - self._heard > self._hang_seconds:
@@ -208,7 +216,7 @@ class Live:
             self._process.kill()
             self._changed.notify_all()
 
-    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+    def _listen(self, process: subprocess.Popen[bytes], errors: BinaryIO) -> None:
         """Take what the worker says until it ends."""
         pipe: BinaryIO = process.stdout  # type: ignore[assignment]
         with suppress(OSError, ValueError):
@@ -223,7 +231,11 @@ class Live:
         process.kill()
         process.wait()
         pipe.close()
+        with errors:
+            errors.seek(0)
+            said = errors.read(_ERROR_BYTES).decode("utf-8", "replace").strip().splitlines()
         with self._changed:
+            self._last_words = said[-1][:200] if said else f"exit status {process.returncode}"
             if self._process is process:
                 self._process = None
             self._open.clear()
