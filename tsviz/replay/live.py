@@ -140,6 +140,8 @@ class Live:
         with self._changed:
             self._end = Nothing("closed", "the session was closed")
             process, self._process = self._process, None
+            self._states.clear()
+            self._told.clear()
             self._changed.notify_all()
         if process is not None:
             process.kill()
