@@ -145,6 +145,8 @@ class Pool:
     usable_pages: int
     empty_pages: int
     zeroed_pages: int
+    active_pages: int | None = None
+    """Parents that live tables hold; None where decisions do not tell."""
 
     @property
     def occupied_pages(self) -> int:

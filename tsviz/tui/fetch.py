@@ -23,6 +23,7 @@ _KEPT_REQUESTS = 400_000
 _KEPT_LISTINGS = 4
 _NO_STORIES = NotKnown("not_recorded", "This trace does not tell what stands behind its plans.")
 
+_ListingKey = tuple[int, str, str, frozenset[int]]
 Result = object
 """A Frame, a Failure, or what a `do` job returned."""
 

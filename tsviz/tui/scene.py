@@ -13,7 +13,7 @@ from tsviz.replay.stops import NotKnown
 from tsviz.replay.why_tree import Answer
 from tsviz.tui.frame import Frame
 from tsviz.tui.lines import Document
-from tsviz.tui.strip import Strip, Window
+from tsviz.tui.strip import NO_WINDOW, Strip, Window
 
 PANES = ("requests", "round", "inspector", "timeline")
 """The panes that take the focus, in tab order."""
@@ -61,13 +61,15 @@ class Scene:
     focus: str = "requests"
     tabs: bool = False
     """Whether panes are tabs (narrow terminal, or one pane zoomed)."""
-    window: Window = Window()
+    window: Window = NO_WINDOW
     """The rounds that the timeline shows."""
     lane_order: str = "arrival"
     pinned: frozenset[int] = frozenset()
     """Submissions that stand first in every list."""
     strip: Strip | None = None
     """What was fetched for the timeline last."""
+    badge: tuple[str, str] = ("", "dim")
+    """What the header says of the findings, and its role."""
     keys: tuple[tuple[str, str, str], ...] = ()
     """What the bottom line offers: (key, word, action)."""
 

@@ -51,6 +51,9 @@ class Window:
         return _placed(round_ - left_of_it, self.size, rounds)
 
 
+NO_WINDOW = Window()
+
+
 def _placed(first: int, size: int, rounds: int) -> Window:
     size = max(min(size, rounds), 0)
     first = min(max(first, 1), max(rounds - size + 1, 1))

@@ -138,6 +138,7 @@ def _pool(scene: Scene, strip: Strip, label: int, most: int, here: range) -> Ite
     usable = scene.frame.snapshot.pool.usable_pages if scene.frame is not None else 0
     if not most or not usable or not strip.occupied_pages:
         return
+    active_pages = strip.active_pages or (-1,) * strip.ask.cells
     for row in range(most - 1, -1, -1):
         top = usable * (row + 1) // most
         name = f"{grouped(top)} pg" if row == most - 1 else (grouped(top) if most > 2 or row else "")
@@ -145,9 +146,7 @@ def _pool(scene: Scene, strip: Strip, label: int, most: int, here: range) -> Ite
             name = "pool"
         cells = [
             _pool_cell(occupied, active, usable, row, most)
-            for occupied, active in zip(
-                strip.occupied_pages, strip.active_pages or (-1,) * strip.ask.cells, strict=True
-            )
+            for occupied, active in zip(strip.occupied_pages, active_pages, strict=True)
         ]
         yield Line((Span(f"{fit(name, label - 1, 'right')} ", "dim"), *_cells(cells, here)), "", ("column", 0))
 

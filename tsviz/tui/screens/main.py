@@ -28,9 +28,9 @@ from tsviz.tui.panes.states import LEAST_COLUMNS, LEAST_ROWS, too_small
 from tsviz.tui.panes.timeline import columns, label_cells, rows, timeline
 from tsviz.tui.scene import PANES
 from tsviz.tui.screens.answers import opened
+from tsviz.tui.screens.elsewhere import Elsewhere
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.sheet import Sheet
-from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.strip import LANE_ORDERS, Window
 from tsviz.tui.widgets.pane import Pane
 
@@ -40,7 +40,7 @@ _TIMELINE_ROWS = ((55, 18), (46, 14), (36, 10), (28, 5), (0, 3))
 """Rows of the timeline by the rows of the terminal."""
 
 
-class MainScreen(SteppingScreen):
+class MainScreen(Elsewhere):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
 
     BINDINGS = bindings()
@@ -103,9 +103,9 @@ class MainScreen(SteppingScreen):
         self.set_class(height < _ROWS_FOR_TIMELINE, "-flat")
         for pane in PANES:
             self.set_class(self.scene.focus == pane, f"-on-{pane}")
-        pane = self.query_one("#timeline", Pane)
+        lanes = self.query_one("#timeline", Pane)
         full = as_tabs and self.scene.focus == "timeline"
-        pane.styles.height = "1fr" if full else next(most for least, most in _TIMELINE_ROWS if height >= least)
+        lanes.styles.height = "1fr" if full else next(most for least, most in _TIMELINE_ROWS if height >= least)
         self.query_one("#panes").display = not full
         self.put(tabs=as_tabs)
         self.seek_strip()
