@@ -17,6 +17,7 @@ COMMANDS = {
     "record": "Run a workload through a scheduler and record every round.",
     "info": "Say what is in a trace.",
     "sql": "Ask a trace with SQL.",
+    "hits": "List the positions at which an SQL predicate holds.",
     "export": "Write a trace as files that other tools read.",
     "index": "Derive why: re-execute a trace in the twin and keep its decisions.",
     "why": "Say why a request has no row in a round.",
