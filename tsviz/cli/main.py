@@ -23,6 +23,7 @@ COMMANDS = {
     "why": "Say why a request has no row in a round.",
     "blame": "Say where the time to first token and between tokens went.",
     "findings": "Say what is wrong in a trace, with numbers and positions.",
+    "report": "Write one offline HTML file about a trace.",
     "verify": "Re-execute a trace and compare every round.",
     "whatif": "Run a trace again with a knob turned.",
     "diff": "Compare two traces, or the ranks of one.",

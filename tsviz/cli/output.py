@@ -1,7 +1,7 @@
 """Rows on standard output: a table for people, or a format that loses nothing (debugger.md, section 7).
 
 Every command with `--format` ends here. People get strings without control and bidirectional characters, never read
-as markup; machines get every value: `tsviz.query.writing`.
+as markup; machines get every value: `tsviz.query.writing`. The types one by one: docs/formats.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tsviz.query.writing import Form, write_rows
 from tsviz.query.writing import Held as Held
 from tsviz.query.writing import Rows as Rows
 from tsviz.query.writing import plain as plain
-from tsviz.query.writing import values as values
 
 
 class Format(StrEnum):

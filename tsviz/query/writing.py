@@ -1,7 +1,8 @@
 """Rows in formats that lose nothing: 64-bit unsigned numbers, nulls, lists (debugger.md, section 7).
 
-JSON has no NaN and no infinity: they come as the strings "NaN", "Infinity", "-Infinity"; bytes come as hexadecimal,
-times and decimals as text. In CSV a null is an empty field and an empty string is "".
+JSON has no NaN and no infinity: they come as the strings "NaN", "Infinity", "-Infinity"; bytes come as hexadecimal;
+decimals with a fraction, times and intervals as text; a map as an object. In CSV a null is an empty field, an empty
+string is "", and what has parts is JSON.
 """
 
 from __future__ import annotations
@@ -54,19 +55,6 @@ def write_rows(rows: Rows, form: Form, out: BinaryIO, *, shown: Callable[[str], 
     out.flush()
 
 
-def values(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the rows of a batch as Python values; times as text, whatever their unit."""
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    if not batch.num_columns:
-        return iter([()] * batch.num_rows)
-    columns = (
-        pc.cast(c, "string") if kinds.is_temporal(c.type) and not kinds.is_interval(c.type) else c for c in batch
-    )
-    return zip(*(column.to_pylist() for column in columns), strict=True)
-
-
 def plain(value: Any) -> Any:
     """Return a value of a row as JSON values."""
     if value is None or isinstance(value, bool | int | str):
@@ -81,7 +69,7 @@ def plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list) or type(value) is tuple:
+    if isinstance(value, list):
         return [plain(v) for v in value]
     return str(value)
 
@@ -89,6 +77,7 @@ def plain(value: Any) -> Any:
 def _write_json(rows: Rows, out: BinaryIO, *, lines: bool) -> None:
     """Write one object a row. Names of columns that repeat get `~2`, `~3`, ..."""
     from .catalog import distinct
+    from .values import values
 
     names = distinct(rows.schema.names)
     before = b"" if lines else b"[\n"
@@ -104,6 +93,8 @@ def _write_json(rows: Rows, out: BinaryIO, *, lines: bool) -> None:
 
 
 def _write_csv(rows: Rows, out: BinaryIO, *, shown: Callable[[str], str]) -> None:
+    from .values import values
+
     out.write((",".join(_field(shown(n)) for n in rows.schema.names) + "\n").encode())
     for batch in rows:
         for row in values(batch):

@@ -54,13 +54,11 @@ class Grid:
             self._widths = None
 
     def value(self, row: int, column: int) -> Any:
-        """Return one value as Python has it; text where Python has none."""
+        """Return one value as Python has it, or as text (`tsviz.query.values`)."""
+        from tsviz.query.values import column_values
+
         index = bisect_right(self._starts, row) - 1
-        scalar = self._batches[index].column(column)[row - self._starts[index]]
-        try:
-            return scalar.as_py()
-        except (ValueError, OverflowError, ImportError):  # a time that Python cannot hold
-            return str(scalar)
+        return column_values(self._batches[index].column(column).slice(row - self._starts[index], 1))[0]
 
     def text(self, row: int, column: int) -> str:
         """Return one value as text for a screen."""
@@ -78,9 +76,10 @@ class Grid:
 
     def numbers(self, column: int) -> list[float]:
         """Return a column as numbers; what is none is NaN."""
+        from tsviz.query.values import column_values
+
         found: list[float] = []
-        for row in range(self.rows):
-            value = self.value(row, column)
+        for value in (value for batch in self._batches for value in column_values(batch.column(column))):
             try:
                 found.append(float(value))
             except (TypeError, ValueError, OverflowError):
