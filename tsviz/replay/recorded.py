@@ -17,6 +17,7 @@ from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
 from .index import open_index
 from .lifetimes import NEVER, Lifetimes, column, words
+from .pages_map import PagesHistory, open_pages
 from .retractions import Absence, absences
 from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Row, Snapshot, TraceHead, Transfer
 
@@ -142,6 +143,11 @@ class PartView:
         occupied = usable - column(self._rounds, "empty_pages")[low:high].astype(np.int64)
         starts = np.linspace(0, len(occupied), min(buckets, len(occupied)), endpoint=False).astype(np.int64)
         return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
+
+    @cached_property
+    def pages(self) -> PagesHistory:
+        """The pages of this part at every round, made when they are first asked for. Raises `TraceError`."""
+        return open_pages(self._part, self._life, lambda: self._absences)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""

@@ -44,6 +44,7 @@ KEYS: tuple[Key, ...] = (
     Key("pane.tables", "t,3", "focus_pane('tables')", "Block tables of the selected request", "Panes", "tables"),
     Key("why", "w", "why", "Why the selected request is scheduled or not, in one sentence", "Panes"),
     Key("pane.zoom", "z", "zoom", "Give the whole screen to the focused pane, or take it back", "Panes"),
+    Key("pages", "m", "pages", "Map of all pages: who holds, caches and pins each", "Panes"),
     Key("filter", "/", "filter", "Filter requests by words of their id or state", "Panes", "filter"),
     Key("order", "o", "order", "Next order of the requests (state, arrival, age, pages, retractions, id)", "Panes"),
     Key("up", "escape", "up", "Leave the filter, clear it, or take the zoom back", "Panes"),
@@ -61,7 +62,6 @@ KEYS: tuple[Key, ...] = (
     Key("later.continue.back", "C", "later('breakpoints')", "Back to the previous breakpoint", _LATER),
     Key("later.break", "b", "later('breakpoints')", "Breakpoint here", _LATER),
     Key("later.findings", "f", "later('findings')", "Findings of this trace", _LATER),
-    Key("later.pages", "m", "later('pages')", "Map of all pages", _LATER),
 )
 
 WHY_UNKNOWN = "Why needs decisions, which are not recorded at this level: tsviz index derives them."
@@ -71,7 +71,6 @@ LATER: dict[str, str] = {
     "stops": "Stops inside a round are not on this screen yet. They are tables: tsviz sql TRACE --tables.",
     "breakpoints": "Breakpoints are not on this screen yet. tsviz sql finds rounds by predicate.",
     "findings": "Findings are not on this screen yet.",
-    "pages": "The pages map is not on this screen yet. tsviz sql tells a page's life: from page_life('full', 7).",
 }
 """What the keys of things that this screen cannot know yet answer."""
 

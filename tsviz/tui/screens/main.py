@@ -27,6 +27,7 @@ from tsviz.tui.panes.timeline import columns, timeline
 from tsviz.tui.scene import PANES
 from tsviz.tui.screens.answers import opened
 from tsviz.tui.screens.goto import GoTo
+from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.widgets.pane import Pane
@@ -280,6 +281,10 @@ class MainScreen(SteppingScreen):
         if request.cause is None:
             return self.say(WHY_UNKNOWN)
         return self.say(f"{clean(request.request)}: {clean(request.cause.words)} ({frame.snapshot.decisions}).")
+
+    def action_pages(self) -> None:
+        """Open the map of all pages."""
+        open_pages(self)
 
     def action_later(self, what: str) -> None:
         """Say what this key will do and why it cannot now."""
