@@ -96,7 +96,7 @@ async def test_keys_move_over_pages_and_rounds() -> None:
         screen = await opened(pilot)
         for key, round_ in (("n", 102), ("N", 112), ("p", 111), ("P", 101), ("]", 102), ("]", 164), ("[", 102)):
             assert (await opened_again(pilot, key)).scene.round == round_, key
-        for key, parent in (("right", 2), ("down", 26), ("left", 25), ("up", 1), ("up", 1), ("l", 2), ("h", 1)):
+        for key, parent in (("right", 2), ("down", 26), ("left", 25), ("up", 1), ("up", 1), ("right", 2), ("left", 1)):
             assert (await opened_again(pilot, key)).scene.parent == parent, key
         assert (await opened_again(pilot, "pagedown")).scene.parent == 49
         assert (await opened_again(pilot, "pageup")).scene.parent == 1
@@ -168,7 +168,7 @@ async def test_sheets_and_copy() -> None:
     async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
         await opened(pilot, "y")
         assert pilot.app.clipboard == "FROM page_life('full', 1)"
-        for key, holds in (("question_mark", "Light all pages"), ("L", "prefix index until it is evicted")):
+        for key, holds in (("question_mark", "Light all pages"), ("l", "prefix index until it is evicted")):
             await pilot.press(key)
             await pilot.pause()
             assert holds in screen_text(pilot.app)

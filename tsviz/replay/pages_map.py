@@ -7,7 +7,7 @@ that stepping over 50,000 pages costs milliseconds, forwards and backwards alike
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -19,15 +19,15 @@ from tsviz.trace.reader import Part
 from . import pages_values as v
 from .decided_view import DERIVED, RECORDED, DecidedTables
 from .index import open_index
-from .lifetimes import NEVER, Lifetimes, Longs, column
+from .lifetimes import Lifetimes, Longs, column, keys
 from .pages_cache import UNSETTLED, WAS_CACHED, WAS_EMPTY, Gaps
 from .pages_life import page_life
 from .pages_spells import Spells, layout_of, mapped
 from .pages_tickets import Tickets
 from .pages_values import PageGroup, PageLife, PagesMap
-from .retractions import Absence
 
 _CODES = len(v.CODES)
+_ROUND = 0xFFFF_FFFF
 
 
 class PagesHistory:
@@ -37,14 +37,16 @@ class PagesHistory:
         self,
         part: Part,
         life: Lifetimes,
-        absences: Sequence[Absence],
+        gone: Longs,
         decided: tuple[DecidedTables, str, int] | None = None,
     ) -> None:
-        """`decided` are decision tables, where they come from, and their last round. Raises `TraceError`."""
+        """`gone` are the keys (submission, round) of retractions; `decided` are decision tables, where they come from,
+        and their last round. Raises `TraceError`.
+        """
         self._part, self._life = part, life
         self.layout = layout_of(part)
         self.groups = tuple(_group(group) for group in part.config["cache_groups"])
-        self.spells = Spells(part, self.layout, life, absences)
+        self.spells = Spells(part, self.layout, life, gone)
         self.tickets = Tickets(part, self.layout)
         tables, self.source, self.decided_round = decided or (None, "none", 0)
         self.gaps = Gaps(part, self.layout, self.spells, self.tickets, tables, self.decided_round)
@@ -222,10 +224,11 @@ class PagesHistory:
         return page_life(self, group, page, zeroed, self._life.names)
 
 
-def open_pages(part: Part, life: Lifetimes, absences: Callable[[], Sequence[Absence]]) -> PagesHistory:
+def open_pages(part: Part, life: Lifetimes, absences: Callable[[], Longs]) -> PagesHistory:
     """Return the pages of a part, with its decisions where they are recorded or indexed. Raises `TraceError`.
 
-    `absences` are what the recording alone says of retractions; decisions name each victim, as far as they reach.
+    `absences` are the keys of retractions as the recording alone tells them; decisions name each victim, as far as
+    they reach.
     """
     index = None if part.level == "decisions" else open_index(part)
     if index is None and part.level != "decisions":
@@ -234,22 +237,20 @@ def open_pages(part: Part, life: Lifetimes, absences: Callable[[], Sequence[Abse
     last, source = (part.last_round, RECORDED) if index is None else (index.last_round, DERIVED)
     gone = _retracted(tables, life)
     if last < part.last_round:
-        gone = [absence for absence in gone if absence.since <= last]
-        gone += [absence for absence in absences() if absence.since > last]
+        told = absences()
+        gone = np.concatenate([gone[gone & _ROUND <= last], told[told & _ROUND > last]])
     return PagesHistory(part, life, gone, (tables, source, last))
 
 
-def _retracted(tables: DecidedTables, life: Lifetimes) -> list[Absence]:
+def _retracted(tables: DecidedTables, life: Lifetimes) -> Longs:
     """Return when requests lost their pages, from decided states; one by the runtime carries the plan before it."""
     states, loop = tables.table("states"), tables.table("retractions")
     rows = np.flatnonzero(mapped(states, "after", {"Retracted": 1}) == 1)
     submission, round_ = column(states, "submission")[rows].tolist(), column(states, "round")[rows].tolist()
     taken = np.flatnonzero(mapped(loop, "outcome", {"retracted": 1}) == 1)
     victims = set(zip(column(loop, "round")[taken].tolist(), loop["victim"].take(taken).to_pylist(), strict=True))
-    return [
-        Absence(who, when if (when, life.names[who]) in victims else when + 1, NEVER)
-        for who, when in zip(submission, round_, strict=True)
-    ]
+    when = [r if (r, life.names[who]) in victims else r + 1 for who, r in zip(submission, round_, strict=True)]
+    return keys(np.array(submission, np.int64), np.array(when, np.int64))
 
 
 def _group(described: dict[str, Any]) -> PageGroup:

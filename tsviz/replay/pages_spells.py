@@ -6,7 +6,7 @@ r are the spells with `from <= r < to`. Everything is columns: a trace of millio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from tsviz.trace.reader import Part
 
 from .lifetimes import NEVER, Lifetimes, Longs, column
-from .retractions import Absence
 
 HELD, REPLACED, DROPPED, RESTARTED, RETRACTED, FINISHED, ABORTED = range(7)
 WHY_ENDED = ("held", "replaced", "dropped", "restarted", "retracted", "finished", "aborted")
@@ -65,8 +64,8 @@ def layout_of(part: Part) -> Layout:
 class Spells:
     """The spells of one part, in order of their first round; `number` is group and page by `Layout`."""
 
-    def __init__(self, part: Part, layout: Layout, life: Lifetimes, absences: Sequence[Absence]) -> None:
-        """Raises `TraceError` when the table of changes cannot be read."""
+    def __init__(self, part: Part, layout: Layout, life: Lifetimes, gone: Longs) -> None:
+        """`gone` are the keys (submission, round) of retractions. Raises `TraceError` for a table of no use."""
         entry = _entries(part, layout)
         key = _places(entry["submission"], entry["group"], entry["slot"])
         order = np.lexsort((entry["round"], key))
@@ -87,14 +86,14 @@ class Spells:
             to, why = to[last], why[last].astype(np.int8)
         else:
             kept = entry
-        self._finish(kept, to, why.astype(np.int8), layout, life, absences)
+        self._finish(kept, to, why.astype(np.int8), layout, life, gone)
 
     def _finish(
         self, kept: dict[str, Longs], to: Longs, why: npt.NDArray[Any], layout: Layout, life: Lifetimes,
-        absences: Sequence[Absence],
+        gone: Longs,
     ) -> None:  # fmt: skip
         submission, from_ = kept["submission"], kept["round"]
-        for sub, since, reason in _stops(life, absences):
+        for sub, since, reason in _stops(life, gone):
             ends = _first_behind(submission, from_, sub, since)
             earlier = ends < to
             to = np.where(earlier, ends, to)
@@ -253,14 +252,13 @@ def _epochs(submission: Longs, group: Longs, round_: Longs, fresh: Longs, length
     return epoch[back], next_round[epoch - 1][back], before[back]
 
 
-def _stops(life: Lifetimes, absences: Sequence[Absence]) -> list[tuple[Longs, Longs, int]]:
+def _stops(life: Lifetimes, gone: Longs) -> list[tuple[Longs, Longs, int]]:
     """Return what ends all spells of a submission: (submissions, rounds, why), each sorted by both."""
-    gone = sorted((absence.submission, absence.since) for absence in absences)
     finished = np.flatnonzero(life.end_kind == "finished")
     aborted = np.flatnonzero(life.end_kind == "aborted")
-    retracted = np.array(gone, np.int64).reshape(-1, 2)
+    retracted = np.sort(gone)
     return [
-        (retracted[:, 0], retracted[:, 1], RETRACTED),
+        (retracted >> 32, retracted & 0xFFFF_FFFF, RETRACTED),
         (finished.astype(np.int64), life.end_round[finished], FINISHED),
         (aborted.astype(np.int64), life.end_round[aborted], ABORTED),
     ]

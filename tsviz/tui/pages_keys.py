@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
-from tsviz.tui.keys import Key
+from tsviz.tui.key import Key
 
 PAGES_KEYS: tuple[Key, ...] = (
     Key("pages.round.next", "n", "step(1)", "One round forward", "Moving", "next"),
@@ -16,8 +16,8 @@ PAGES_KEYS: tuple[Key, ...] = (
     Key("pages.round.goto", "g", "goto", "Go to a round or a share of the trace", "Moving", "go to"),
     Key("pages.event.next", "]", "event(1)", "Next event in the life of this page", "Moving", "its life"),
     Key("pages.event.back", "[", "event(-1)", "Previous event in the life of this page", "Moving"),
-    Key("pages.left", "left,h", "move(-1, 0)", "Page to the left", "Pages"),
-    Key("pages.right", "right,l", "move(1, 0)", "Page to the right", "Pages"),
+    Key("pages.left", "left", "move(-1, 0)", "Page to the left", "Pages"),
+    Key("pages.right", "right", "move(1, 0)", "Page to the right", "Pages"),
     Key("pages.down", "down,j", "move(0, 1)", "One line down", "Pages"),
     Key("pages.up", "up,k", "move(0, -1)", "One line up", "Pages"),
     Key("pages.page.down", "pagedown", "screenful(1)", "One screenful down", "Pages"),
@@ -28,10 +28,10 @@ PAGES_KEYS: tuple[Key, ...] = (
     Key("pages.group", "tab", "group(1)", "Draw the next group only, then all again", "Pages", "group"),
     Key("pages.group.back", "shift+tab", "group(-1)", "Draw the previous group only", "Pages"),
     Key("pages.copy", "y", "copy", "Copy the query that tells this page's life", "Other"),
-    Key("pages.legend", "L", "legend", "Legend: what each glyph means", "Other", "legend"),
+    Key("pages.legend", "l", "legend", "Legend: what each glyph means", "Other", "legend"),
     Key("pages.help", "question_mark", "help", "This help", "Other", "help"),
     Key("pages.theme", "ctrl+t", "theme", "Next theme", "Other"),
-    Key("pages.leave", "escape,m,q", "leave", "Back to the round, at this round and this request", "Other", "back"),
+    Key("pages.leave", "escape,m", "leave", "Back to the round, at this round and this request", "Other", "back"),
     Key("pages.quit", "ctrl+q", "app.quit", "Quit", "Other"),
 )
 
