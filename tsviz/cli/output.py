@@ -2,8 +2,9 @@
 
 Every command with `--format` ends here. People get strings without control and bidirectional characters, never read
 as markup; machines get every value: 64-bit unsigned numbers, nulls, lists. JSON has no NaN and no infinity: they come
-as the strings "NaN", "Infinity", "-Infinity"; bytes come as hexadecimal, times and decimals as text. In CSV a null is
-an empty field and an empty string is "".
+as the strings "NaN", "Infinity", "-Infinity"; bytes come as hexadecimal; decimals with a fraction, times and intervals
+as text; a map as an object. In CSV a null is an empty field, an empty string is "", and what has parts is JSON. The
+types one by one: docs/formats.md.
 """
 
 from __future__ import annotations
@@ -80,19 +81,6 @@ def write(rows: Rows, form: Format, out: BinaryIO, *, width: int | None = None) 
     return ()
 
 
-def values(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the rows of a batch as Python values; times as text, whatever their unit."""
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
-    if not batch.num_columns:
-        return iter([()] * batch.num_rows)
-    columns = (
-        pc.cast(c, "string") if kinds.is_temporal(c.type) and not kinds.is_interval(c.type) else c for c in batch
-    )
-    return zip(*(column.to_pylist() for column in columns), strict=True)
-
-
 def plain(value: Any) -> Any:
     """Return a value of a row as JSON values."""
     if value is None or isinstance(value, bool | int | str):
@@ -107,7 +95,7 @@ def plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list) or type(value) is tuple:
+    if isinstance(value, list):
         return [plain(v) for v in value]
     return str(value)
 
@@ -115,6 +103,8 @@ def plain(value: Any) -> Any:
 def _write_json(rows: Rows, out: BinaryIO, *, lines: bool) -> None:
     """Write one object a row. Names of columns that repeat get `~2`, `~3`, ..."""
     from tsviz.query.catalog import distinct
+
+    from .values import values
 
     names = distinct(rows.schema.names)
     before = b"" if lines else b"[\n"
@@ -130,6 +120,8 @@ def _write_json(rows: Rows, out: BinaryIO, *, lines: bool) -> None:
 
 
 def _write_csv(rows: Rows, out: BinaryIO, *, for_people: bool) -> None:
+    from .values import values
+
     shown = clean if for_people else str
     out.write((",".join(_field(shown(n)) for n in rows.schema.names) + "\n").encode())
     for batch in rows:

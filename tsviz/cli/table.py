@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .output import Rows, clean, plain, values
+from .output import Rows, clean, plain
+from .values import values
 
 if TYPE_CHECKING:
     import pyarrow as pa

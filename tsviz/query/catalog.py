@@ -16,7 +16,7 @@ import pyarrow as pa
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
 
-from .parts import GROUPS, PARTS, Place, groups_table, parts_table
+from .parts import GROUPS, PARTS, Place, groups_table, parts_table, readable
 from .source import Bundle, Part
 
 PLACE = ("trace", "node", "rank")
@@ -53,8 +53,8 @@ class Catalog:
 
     def __init__(self, bundles: Sequence[Bundle]) -> None:
         self._parts: list[tuple[Place, Part, dict[str, Any]]] = [
-            ((name, part.node, part.rank), part, dict(part.tables()))
-            for name, bundle in zip(distinct([b.name for b in bundles]), bundles, strict=True)
+            ((name, readable(part.node), part.rank), part, dict(part.tables()))
+            for name, bundle in zip(distinct([readable(b.name) for b in bundles]), bundles, strict=True)
             for part in bundle.parts
         ]
         self._sources = {table.name: self._sources_of(table) for table in TABLES.values()}
@@ -102,8 +102,11 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def literal(text: str) -> str:
-    """Return the text as an SQL string literal; NUL, which SQL cannot hold, becomes its picture."""
-    return "'" + text.replace("\0", "␀").replace("'", "''") + "'"
+    """Return the text as an SQL string literal; NUL, which SQL cannot hold, becomes its picture.
+
+    Bytes of a file name that the locale could not read are read as UTF-8, and what is no text becomes U+FFFD.
+    """
+    return "'" + readable(text).replace("\0", "␀").replace("'", "''") + "'"
 
 
 def sql_type(kind: pa.DataType) -> str:
