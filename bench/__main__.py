@@ -25,6 +25,7 @@ FIGURES = {
     "k1": "k1_snapshot",
     "p1-live": "p1_live",
     "p3": "p3_reexecution",
+    "p4": "p4_hits",
 }
 
 

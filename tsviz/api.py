@@ -119,5 +119,8 @@ class Trace:
 
 
 def open_trace(*paths: str | PathLike[str]) -> Trace:
-    """Open one or several traces: bundles, folders of bundles, or patterns such as `runs/*`. Raises `TraceError`."""
+    """Open one or several traces: bundles, folders of bundles, or patterns such as `runs/*`. Raises `TraceError`.
+
+    A folder stands for the bundles right in it; `**` in a pattern looks deeper.
+    """
     return Trace(bundles_of([fspath(path) for path in paths]))

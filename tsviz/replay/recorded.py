@@ -19,8 +19,21 @@ from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
 from .lifetimes import NEVER, Lifetimes, Longs, column, keys, words
+from .pages_map import PagesHistory, open_pages
 from .retractions import absences
-from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Row, Snapshot, TraceHead, Transfer
+from .snapshot import (
+    BlockTable,
+    Forward,
+    Outstanding,
+    Pool,
+    Record,
+    RecordedView,
+    RequestLine,
+    Row,
+    Snapshot,
+    TraceHead,
+    Transfer,
+)
 from .states import Absences, RequestStates
 from .stops import NotKnown, RoundStory
 from .timeline import CELLS, Lane, StateRuns, counted, edges
@@ -115,7 +128,12 @@ class PartView:
             },
             retracted=row["retracted_requests"],
             transfers=self._transfers(number),
-            pool=Pool(max(0, int(config["num_device_pages"]) - 1), row["empty_pages"], sum(map(len, zeroed.values()))),
+            pool=Pool(
+                max(0, int(config["num_device_pages"]) - 1),
+                row["empty_pages"],
+                sum(map(len, zeroed.values())),
+                self._inside.active_blocks(number),
+            ),
             selected=selected,
             tables=() if selected is None else self._selected(selected, number, zeroed),
             events=self._events(number),
@@ -153,6 +171,51 @@ class PartView:
         """Return why a submission has no row in a round; or why that is not known."""
         return self._inside.why(self._life.names[submission], round_)
 
+    def outstanding(self, round_: int) -> tuple[Outstanding, ...]:
+        """Return the operations that are out behind the plan of a round, oldest first."""
+        begun, ended = self._operations_out
+        rows = np.flatnonzero((begun <= round_) & (ended > round_))
+        return tuple(
+            Outstanding(number, transfer)
+            for number in sorted({int(begun[row]) for row in rows})
+            for transfer in self._transfers(number)
+            if transfer.acknowledged_round is None or transfer.acknowledged_round > round_
+        )
+
+    @cached_property
+    def _operations_out(self) -> tuple[Longs, Longs]:
+        """Round in which each operation began, and in front of whose plan it ended."""
+        ids, first = np.unique(column(self._part.table("transfers"), "op_id"), return_index=True)
+        ended = np.array([self._acknowledged.get(op, NEVER) for op in ids.tolist()], np.int64)
+        return self._transfer_round[first].astype(np.int64), ended
+
+    def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
+        """Return the measured forwards of the rounds, both included."""
+        table = self._part.table("forwards")
+        low, high = np.searchsorted(column(table, "round"), (first_round, last_round + 1))
+        found = []
+        for row in table.slice(low, high - low).to_pylist():
+            at = int(np.searchsorted(self._numbers, row["round"]))
+            plan = self._rounds.slice(at, 1).to_pylist()[0]
+            found.append(
+                Forward(row["round"], plan["start_ns"], row["start_ns"], row["end_ns"], plan["scheduled_tokens"])
+            )
+        return tuple(found)
+
+    def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:
+        """Return the recorded rows of a round: its own, and those of a submission in it."""
+        found: list[Record] = []
+        for name, own in _RECORDS:
+            table = self._part.table(name)
+            low, high = np.searchsorted(column(table, "round"), (round_, round_ + 1))
+            rows = table.slice(low, high - low).to_pylist()
+            found += [_record(name, row) for row in rows if not own or row["submission"] == submission]
+        if submission is not None:
+            found += [
+                _record("submissions", r) for r in self._part.table("submissions").slice(submission, 1).to_pylist()
+            ]
+        return tuple(found)
+
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
         low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
@@ -160,6 +223,11 @@ class PartView:
         occupied = usable - column(self._rounds, "empty_pages")[low:high].astype(np.int64)
         starts = edges(0, len(occupied) - 1, buckets)[:-1]
         return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
+
+    @cached_property
+    def pages(self) -> PagesHistory:
+        """The pages of this part at every round, made when they are first asked for. Raises `TraceError`."""
+        return open_pages(self._part, self._life, lambda: self._absent.since_keys)
 
     def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
         """Return the requests that are there in some round of a window, in order of submission."""
@@ -205,6 +273,10 @@ class PartView:
     def decided_to(self) -> int:
         """The last round up to which marks that decisions tell are known; 0: none is."""
         return 0 if self._decided is None else self._decided.last_round
+
+    def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most pages that live tables held in each of at most `buckets` equal pieces of the rounds."""
+        return self._inside.active_history(first_round, last_round, buckets)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
@@ -312,6 +384,25 @@ class PartView:
             batch_slots=int(config["max_batch_size"]), rows=(), requests=(), counts={}, retracted=0, transfers=(),
             pool=pool, selected=None, tables=(), events=(),
         )  # fmt: skip
+
+
+_RECORDS = (("rounds", False), ("operations", True), ("events", True), ("table_changes", True))
+"""Tables whose rows of a round are shown as recorded, and whether only those of one request."""
+_SHOWN_ITEMS = 64
+
+
+def _record(table: str, row: dict[str, Any]) -> Record:
+    return Record(table, tuple((name, _text(value)) for name, value in row.items()))
+
+
+def _text(value: Any) -> str:
+    """Return a recorded value as text, long lists cut."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        shown = " ".join(map(str, value[:_SHOWN_ITEMS]))
+        return f"{len(value)}: {shown}{' …' if len(value) > _SHOWN_ITEMS else ''}"
+    return str(value)
 
 
 def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) -> RecordedView:
