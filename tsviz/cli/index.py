@@ -19,7 +19,7 @@ def command(trace: str, form: str) -> None:
     """Re-execute TRACE in the twin, compare every round, and keep the decisions in the user's cache.
 
     `open` and `sql` then show them as derived, up to the last round that was verified. A trace that was recorded with
-    its decisions needs no index.
+    its decisions needs no index for that. Beside them stand keyframes, from which live states of any round are made.
     """
     from tsviz.replay.index import build_index
 

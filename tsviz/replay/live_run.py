@@ -33,7 +33,7 @@ Place = tuple[int, int | None]
 """Round and stop: 0 right before the plan, None behind it."""
 
 SPACING_SECONDS = 0.15
-"""CPU time of re-execution between two keyframes in memory: a live state costs half of it in the mean, and its own round."""
+"""CPU time of re-execution between two keyframes in memory: a live state costs half of it in the mean."""
 _FRAMES = 256
 _SEEN = 96
 _NEAR = 12
