@@ -48,7 +48,8 @@ class KeyframeWriter:
         if self._every is None:
             if time.thread_time() - self._since < _SECONDS:
                 return
-            if self._written > max(_FREE_BYTES, self._trace_bytes // 2 * round_ // self._rounds):
+            allowed = max(_FREE_BYTES, self._trace_bytes // 2)
+            if len(self._blocks) > 1 and self._written > allowed * round_ // self._rounds:
                 return
         elif round_ - self._last_round < self._every:
             return
