@@ -23,7 +23,7 @@ async def test_the_main_screen(size: str) -> None:
         compare(pilot.app, f"main-{size}")
 
 
-@pytest.mark.parametrize("pane", ["round", "tables"])
+@pytest.mark.parametrize("pane", ["round", "inspector"])
 async def test_tabs(pane: str) -> None:
     """At 80x24 each pane is a tab."""
     async with DebuggerApp(FullView(), start_round=64).run_test(size=(80, 24)) as pilot:
@@ -32,7 +32,7 @@ async def test_tabs(pane: str) -> None:
         compare(pilot.app, f"tab-{pane}-80x24")
 
 
-@pytest.mark.parametrize(("key", "name"), [("question_mark", "help"), ("L", "legend")])
+@pytest.mark.parametrize(("key", "name"), [("question_mark", "help"), ("l", "legend")])
 async def test_sheets(key: str, name: str) -> None:
     """Help and legend over the main screen."""
     async with DebuggerApp(FullView(), start_round=64).run_test(size=(120, 60)) as pilot:

@@ -114,14 +114,14 @@ async def test_loading_is_a_state_of_its_own() -> None:
     async with DebuggerApp(view, start_round=61).run_test(size=(120, 40)) as pilot:
         for _ in range(200):
             await pilot.pause(0.01)
-            if "Loading round 61" in pane_text(pilot.app, "tables"):
+            if "Loading round 61" in pane_text(pilot.app, "inspector"):
                 break
-        assert "Loading round 61" in pane_text(pilot.app, "tables")
-        await pilot.press("L")
+        assert "Loading round 61" in pane_text(pilot.app, "inspector")
+        await pilot.press("l")
         await pilot.press("escape")
         view.gate.set()
         await settle(pilot)
-        assert "r18" in pane_text(pilot.app, "tables")
+        assert "r18" in pane_text(pilot.app, "inspector")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_a_request_without_a_table_says_why(round_: int, request_id: str, 
         screen = await settle(pilot)
         screen.go(round_)
         await settle(pilot)
-        text = pane_text(pilot.app, "tables")
+        text = pane_text(pilot.app, "inspector")
         assert request_id in text
         assert says in " ".join(text.split())
 
@@ -206,11 +206,11 @@ async def test_a_storm_of_resizes_leaves_a_whole_screen() -> None:
 
 @pytest.mark.parametrize("size", [(20, 5), (47, 40), (200, 13)])
 async def test_too_small_says_so_kindly_and_still_quits(size: tuple[int, int]) -> None:
-    """The sentence is all there is, and q leaves."""
+    """The sentence is all there is, and ctrl+q leaves."""
     async with DebuggerApp(FullView()).run_test(size=size) as pilot:
         await settle(pilot)
         assert "48x14" in screen_text(pilot.app).replace("\n", " ")
-        await pilot.press("q")
+        await pilot.press("ctrl+q")
         await pilot.pause()
         assert pilot.app._exit
 
@@ -245,7 +245,7 @@ async def test_a_step_draws_only_the_lines_that_differ() -> None:
             pane.lines_drawn = 0
         await press(pilot, "n")
         assert screen.query_one("#requests", Pane).lines_drawn == 0
-        assert screen.query_one("#tables", Pane).lines_drawn == 0
+        assert screen.query_one("#inspector", Pane).lines_drawn == 0
         assert screen.query_one("#header", Pane).lines_drawn > 0
 
 

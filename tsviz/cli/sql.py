@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -80,6 +81,9 @@ def command(
     tsviz sql runs/ "SELECT trace, p99_ns / 1e6 AS p99_ms FROM ttft"
     tsviz sql a.tsviz b.tsviz --format csv -f query.sql > result.csv
 
+    A folder stands for the bundles right in it. Of these, and of a pattern's, one that cannot be read is named on
+    standard error and left out, and the answer, which is of the others, ends with code 3.
+
     Exit codes: 0 ok, 1 query failed, 2 usage, 3 trace unreadable, 4 timeout, 130 interrupted.
     """
     kind = Format(form)
@@ -108,7 +112,7 @@ def _split(arguments: Sequence[str], file: str | None) -> tuple[list[str], str]:
             found = f"byte {error.object[error.start]:02x} at {error.start}"
             raise CliError(ExitCode.USAGE, f"{file}: expected UTF-8, found {found}") from None
     elif len(paths) > 1 and not _exists(paths[-1]):
-        sql = paths.pop()
+        sql = typed(paths.pop())
     elif sys.stdin.isatty():
         raise CliError(ExitCode.USAGE, "no query", "give it behind the trace, with --file, or on standard input")
     else:
@@ -116,6 +120,15 @@ def _split(arguments: Sequence[str], file: str | None) -> tuple[list[str], str]:
     if not paths:
         raise CliError(ExitCode.USAGE, "no trace", "tsviz sql TRACE... [QUERY]")
     return paths, sql
+
+
+def typed(argument: str) -> str:
+    """Return an argument as it was typed: UTF-8, whatever the locale made of it."""
+    try:
+        return os.fsencode(argument).decode()
+    except UnicodeError:
+        shown = argument.encode(errors="replace").decode()
+        raise CliError(ExitCode.USAGE, f"expected UTF-8, found {shown!r}") from None
 
 
 def _exists(path: str) -> bool:
@@ -130,27 +143,39 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
 
     from tsviz.query.child import ask
     from tsviz.query.locked import Limits
-    from tsviz.query.paths import bundles_of
+    from tsviz.query.paths import bundles_of, unnamed
     from tsviz.query.problem import QueryError
 
     limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
+    bundles = bundles_of(paths)
     try:
-        with ask(bundles_of(paths), sql, limits, opener) as answer:
-            notes = write(answer, form, sys.stdout.buffer, width=_width())
-            total = answer.total
+        with ask(bundles, sql, limits, opener, optional=unnamed(bundles, paths)) as answer:
+            notes = write(answer, form, sys.stdout.buffer, width=terminal_width())
+            total, left_out = answer.total, answer.left_out
     except QueryError as error:
-        raise _failure(error.problem, sql) from error
+        raise failure(error.problem, sql) from error
     except pa.ArrowException as error:
         raise CliError(ExitCode.QUERY_FAILED, f"{form.value} cannot hold the result: {error}", "cast it") from error
     assert total is not None
     cut = total.of > total.rows or not total.exact
     if form is Format.TABLE or cut:
-        _tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
+        tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
     for note in notes:
-        _tell(note)
+        tell(note)
+    end_without(left_out)
 
 
-def _failure(problem: Problem, sql: str) -> CliError:
+def end_without(left_out: Sequence[Problem]) -> None:
+    """Name the bundles that the answer is without; raises CliError if there are any."""
+    for problem in left_out:
+        tell(f"warning: left out: {problem.message}")
+    if left_out:
+        count = f"{len(left_out)} trace" + ("" if len(left_out) == 1 else "s")
+        raise CliError(ExitCode.TRACE_UNREADABLE, f"{count} could not be read; the answer is of the others")
+
+
+def failure(problem: Problem, sql: str) -> CliError:
+    """Return a problem as the end of a command, pointing at its place in the text that was asked."""
     from tsviz.query.problem import Kind
 
     codes = {
@@ -199,7 +224,7 @@ def _list_tables(form: Format) -> None:
         for relation in described():
             if relation.kind == kind:
                 click.echo(f"  {relation.signature}\n      {relation.doc}")
-    _tell("tsviz sql --schema NAME lists columns")
+    tell("tsviz sql --schema NAME lists columns")
 
 
 def _list_columns(name: str, form: Format) -> None:
@@ -208,11 +233,11 @@ def _list_columns(name: str, form: Format) -> None:
     relation = _find(name)
     fields = ("column", "type", "doc")
     rows = [dict(zip(fields, column, strict=True)) for column in relation.columns]
-    width = None if form is Format.TABLE else _width()
+    width = None if form is Format.TABLE else terminal_width()
     write(Held(pa.Table.from_pylist(rows)), form, sys.stdout.buffer, width=width)
     if form is Format.TABLE:
-        _tell(f"{relation.kind} {relation.signature}: {relation.doc}")
-        _tell(f"example: {relation.example}")
+        tell(f"{relation.kind} {relation.signature}: {relation.doc}")
+        tell(f"example: {relation.example}")
 
 
 def _find(name: str) -> Described:
@@ -229,10 +254,11 @@ def _find(name: str) -> Described:
     return relations[name]
 
 
-def _width() -> int | None:
+def terminal_width() -> int | None:
     """Return the width of the terminal on standard output; None where there is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """Say a line on standard error, cleaned."""
     click.echo(clean(text), err=True)

@@ -62,6 +62,8 @@ class Stream:
         self.schema: pa.Schema = reader.schema
         self.total: Total | None = None
         """Set once the batches have been read."""
+        self.left_out: list[Problem] = []
+        """Nothing: what is open is whole (the answer of another process may be without some bundles)."""
         self._reader = reader
         self._limits = limits
         self._explained = explained
@@ -157,8 +159,11 @@ class Locked:
             return table, stream.total
 
     @contextmanager
-    def stream(self, sql: str) -> Iterator[Stream]:
-        """Run one query and give its open result; close it by leaving the block."""
+    def stream(self, sql: str, limits: Limits | None = None) -> Iterator[Stream]:
+        """Run one query and give its open result; close it by leaving the block.
+
+        `limits` may say other numbers of rows than those of the connection.
+        """
         self._cancelled.clear()
         self._check(sql)
         failure: BaseException | None = None
@@ -169,7 +174,9 @@ class Locked:
                 failure = error
             else:
                 with reader:
-                    yield Stream(reader, self.limits, lambda error: read_duckdb(error, sql, cancelled=self._stopped))
+                    yield Stream(
+                        reader, limits or self.limits, lambda error: read_duckdb(error, sql, cancelled=self._stopped)
+                    )
         if failure is not None:
             raise QueryError(self._located(failure, sql)) from failure
 
@@ -189,6 +196,11 @@ class Locked:
 
     def _check(self, sql: str) -> None:
         """Refuse what is not one query. This keeps honest people from surprises; the transaction is the gate."""
+        try:
+            sql.encode()
+        except UnicodeEncodeError as error:
+            at = (error.start, error.end - error.start)
+            raise QueryError(Problem(Kind.REFUSED, "the query holds what is no character of Unicode", at)) from error
         try:
             kinds = [statement.type.name for statement in self._connection.extract_statements(sql)]
         except ValueError as error:

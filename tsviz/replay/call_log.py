@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tsviz.trace import entries as e
@@ -21,6 +23,7 @@ from .invented import InventedTokens
 
 _CHUNK_ROWS = 1 << 16
 _TOKENS_LIMIT = 1 << 26
+_NEVER = (1 << 63) - 1
 _PLAIN = frozenset((e.PLAN, e.CLEAR, e.CLEAR_L1, e.DRAIN))
 
 
@@ -65,6 +68,26 @@ class _Cursor:
         return taken
 
 
+class TablesFrom(Part):
+    """A part of whose calls only those from one on are seen, with what belongs to them."""
+
+    def __init__(self, part: Part, first_round: int) -> None:
+        """`first_round`: round of the first call. Raises `TraceError` when a table cannot be read."""
+        self.__dict__.update(part.__dict__)
+        calls = part.table("calls")
+        rounds = calls["round"].to_numpy()
+        start = int(np.searchsorted(rounds, first_round))
+        seq = calls["seq"][start].as_py() if start < len(rounds) else _NEVER
+        self._rows = {"calls": calls.slice(start)}
+        for name in ("submissions", "events", "storage_keys"):
+            table = part.table(name)
+            self._rows[name] = table.slice(int(np.searchsorted(table["call_seq"].to_numpy(), seq)))
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table: of those that hold calls, the rows from the first call on."""
+        return self._rows[name] if name in self._rows else super().table(name)
+
+
 class CallLog:
     """Iterates the calls of a part. With identity tokens, prompts and results are invented so that sharing is kept."""
 
@@ -86,6 +109,12 @@ class CallLog:
                 self._invented.learn_page(submission, index, page)
             prefixes = part.table("key_prefixes")
             self._prefixes = dict(zip(prefixes["key"].to_pylist(), prefixes["pages"].to_pylist(), strict=True))
+
+    def since(self, rows: TablesFrom, held: Mapping[int, int]) -> CallLog:
+        """Return the log of the calls in `rows`; `held`: by live submission, how many tokens it holds before them."""
+        log = copy(self)
+        log._part, log._held = rows, dict(held)
+        return log
 
     def _dictionary(self) -> list[array[int]]:
         table = self._part.table("prefix_pages")

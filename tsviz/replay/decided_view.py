@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,14 @@ from .lifetimes import Longs, PerRequest, column, words
 from .snapshot import Cause, Reserve, Term
 
 RECORDED, DERIVED = "recorded", "derived"
+
+_MARKS = {
+    "head_of_line": ("holds", "", ""),
+    "capacity": ("blockers", "", ""),
+    "grant": ("grants", "outcome", "granted"),
+    "promotion": ("publications", "kind", "promoted"),
+}
+"""Per mark: the table whose rows make it, and which of them."""
 
 
 class DecidedTables(Protocol):
@@ -34,6 +43,7 @@ class DecidedView:
         Raises `TraceError` for a table that cannot be read.
         """
         self.source, self.last_round, self._groups, self._has_state = source, last_round, groups, has_state
+        self._tables = tables
         verdicts = tables.table("verdicts")
         self._verdicts = PerRequest(column(verdicts, "submission"), column(verdicts, "round"))
         self._since = column(verdicts, "round")
@@ -49,6 +59,18 @@ class DecidedView:
             name: column(reserves, f"{name}_tokens") for name in ("decode", "rest_of_prompt", "headroom", "growth")
         }
         self._reserve_round = column(reserves, "round")
+
+    @cached_property
+    def marks(self) -> dict[str, Longs]:
+        """The rounds of each mark that decisions tell (`timeline.DECIDED_MARKS`), rising, each once."""
+        found = {}
+        for mark, (name, field, said) in _MARKS.items():
+            table = self._tables.table(name)
+            rounds = column(table, "round").astype(np.int64)
+            if field:
+                rounds = rounds[np.array(words(table, field), dtype=object) == said]
+            found[mark] = np.unique(rounds[rounds <= self.last_round])
+        return found
 
     def causes(self, submissions: Longs, round_: int) -> list[Cause | None]:
         """Return, per submission, what became of it in a round; None where that is not known."""

@@ -30,7 +30,7 @@ from tsviz.trace.reader import DATASET_ROWS, Part, open_bundle
 from .derive import Derivation, derive
 from .verify import Divergence
 
-VERSION = 1
+VERSION = 2
 """Of what stands in an index; another number makes every index be built anew."""
 _INDEX_FILE = "index.json"
 
@@ -49,6 +49,8 @@ class Index:
 
     def __init__(self, directory: Path) -> None:
         """Open an index. Raises `TraceError` when it is damaged."""
+        self.directory = directory
+        """Where it lies; its keyframes too (`keyframe_files.py`)."""
         path = directory / _INDEX_FILE
         described = layout.read_json(path)
         if described.get("version") != VERSION:

@@ -31,8 +31,8 @@ class PerRequest:
         self.order: Longs = np.argsort(unsorted, kind="stable")
         self.keys: Longs = unsorted[self.order]
 
-    def last(self, submissions: Longs, round_: int) -> Longs:
-        """Return, per submission, the table row of its last entry at or before `round_`; -1 if there is none."""
+    def last(self, submissions: Longs, round_: Longs | int) -> Longs:
+        """Return, per submission, the table row of its last entry at or before its `round_`; -1 if there is none."""
         if not len(self.keys):
             return np.full(len(submissions), -1, np.int64)
         wanted = (submissions << 32) | round_

@@ -5,6 +5,7 @@ Implements `RecordedView` (architecture.md, section 6, *Recorded state*).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,19 +16,40 @@ from tsviz.trace.reader import Bundle, Part
 from .block_tables import RecordedTables
 from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
-from .index import open_index
-from .lifetimes import NEVER, Lifetimes, column, words
-from .retractions import Absence, absences
-from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Row, Snapshot, TraceHead, Transfer
+from .index import Index, open_index
+from .inside import Inside
+from .lifetimes import NEVER, Lifetimes, Longs, column, keys, words
+from .pages_map import PagesHistory, open_pages
+from .retractions import absences
+from .snapshot import (
+    BlockTable,
+    Forward,
+    Outstanding,
+    Pool,
+    Record,
+    RecordedView,
+    RequestLine,
+    Row,
+    Snapshot,
+    TraceHead,
+    Transfer,
+)
+from .states import Absences, RequestStates
+from .stops import NotKnown, RoundStory
+from .timeline import CELLS, Lane, StateRuns, counted, edges
+from .why_tree import Answer
 
 
 class PartView:
     """Recorded state of one part of a bundle."""
 
-    def __init__(self, bundle: Bundle, part: Part, decided: DecidedView | None = None) -> None:
-        """Read what every round needs; `decided` adds causes and reserves. Raises `TraceError`."""
+    def __init__(
+        self, bundle: Bundle, part: Part, decided: DecidedView | None = None, inside: Inside | None = None
+    ) -> None:
+        """Read what every round needs; `decided` adds causes and reserves, `inside` stories. Raises `TraceError`."""
         self._part = part
         self._decided = decided
+        self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
         self._rounds = part.table("rounds")
         self._numbers = column(self._rounds, "round")
         self._life = Lifetimes(part)
@@ -56,10 +78,12 @@ class PartView:
             clock=part.clock,
             gaps=part.rows("gaps"),
             parts=tuple(f"{p.node}/{p.rank}" for p in bundle.parts),
+            groups=tuple(str(group["group_id"]) for group in part.config["cache_groups"]),
+            frontier=self._inside.frontier,
         )
 
     @cached_property
-    def _absences(self) -> list[Absence]:
+    def _absent(self) -> Absences:
         counts = column(self._rounds, "retracted_requests")
         retracted = {int(self._numbers[i]): int(counts[i]) for i in np.flatnonzero(counts)}
         transfers = self._part.table("transfers")
@@ -68,14 +92,12 @@ class PartView:
         groups, pages = column(transfers, "group_index"), column(transfers, "src_page")
         for row in np.flatnonzero(~ordered).tolist():
             saved.setdefault(int(self._transfer_round[row]), set()).add((int(groups[row]), int(pages[row])))
-        return absences(self._life, retracted, {r: frozenset(p) for r, p in saved.items()}, self._tables.held)
+        found = absences(self._life, retracted, {r: frozenset(p) for r, p in saved.items()}, self._tables.held)
+        return Absences(found)
 
     @cached_property
-    def _absent(self) -> dict[int, list[Absence]]:
-        by_submission: dict[int, list[Absence]] = {}
-        for absence in self._absences:
-            by_submission.setdefault(absence.submission, []).append(absence)
-        return by_submission
+    def _states(self) -> RequestStates:
+        return RequestStates(self._life, self._absent, self.head.role)
 
     def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
         """Return what is known at `round_` (clamped to the trace), with the tables of submission `selected`."""
@@ -106,7 +128,12 @@ class PartView:
             },
             retracted=row["retracted_requests"],
             transfers=self._transfers(number),
-            pool=Pool(max(0, int(config["num_device_pages"]) - 1), row["empty_pages"], sum(map(len, zeroed.values()))),
+            pool=Pool(
+                max(0, int(config["num_device_pages"]) - 1),
+                row["empty_pages"],
+                sum(map(len, zeroed.values())),
+                self._inside.active_blocks(number),
+            ),
             selected=selected,
             tables=() if selected is None else self._selected(selected, number, zeroed),
             events=self._events(number),
@@ -126,7 +153,7 @@ class PartView:
         if submission is None:
             marks = self._numbers[np.flatnonzero(column(self._rounds, "retracted_requests"))].astype(np.int64)
         else:
-            gone = [a.since for a in self._absent.get(submission, [])]
+            gone = self._absent.of(submission)
             ends = [e for e in (int(self._life.end_round[submission]),) if e != NEVER]
             first = [int(self._life.submitted[submission])]
             marks = np.unique(
@@ -135,13 +162,121 @@ class PartView:
         chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
         return int(chosen[0]) if len(chosen) else None
 
+    def story(self, round_: int) -> RoundStory | NotKnown:
+        """Return a round from the inside: phases, candidates and stops; or why that is not known."""
+        decodes = [row.request for row in self._rows(round_) if row.kind == "decode"]
+        return self._inside.story(round_, decodes)
+
+    def why(self, submission: int, round_: int) -> Answer | NotKnown:
+        """Return why a submission has no row in a round; or why that is not known."""
+        return self._inside.why(self._life.names[submission], round_)
+
+    def outstanding(self, round_: int) -> tuple[Outstanding, ...]:
+        """Return the operations that are out behind the plan of a round, oldest first."""
+        begun, ended = self._operations_out
+        rows = np.flatnonzero((begun <= round_) & (ended > round_))
+        return tuple(
+            Outstanding(number, transfer)
+            for number in sorted({int(begun[row]) for row in rows})
+            for transfer in self._transfers(number)
+            if transfer.acknowledged_round is None or transfer.acknowledged_round > round_
+        )
+
+    @cached_property
+    def _operations_out(self) -> tuple[Longs, Longs]:
+        """Round in which each operation began, and in front of whose plan it ended."""
+        ids, first = np.unique(column(self._part.table("transfers"), "op_id"), return_index=True)
+        ended = np.array([self._acknowledged.get(op, NEVER) for op in ids.tolist()], np.int64)
+        return self._transfer_round[first].astype(np.int64), ended
+
+    def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
+        """Return the measured forwards of the rounds, both included."""
+        table = self._part.table("forwards")
+        low, high = np.searchsorted(column(table, "round"), (first_round, last_round + 1))
+        found = []
+        for row in table.slice(low, high - low).to_pylist():
+            at = int(np.searchsorted(self._numbers, row["round"]))
+            plan = self._rounds.slice(at, 1).to_pylist()[0]
+            found.append(
+                Forward(row["round"], plan["start_ns"], row["start_ns"], row["end_ns"], plan["scheduled_tokens"])
+            )
+        return tuple(found)
+
+    def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:
+        """Return the recorded rows of a round: its own, and those of a submission in it."""
+        found: list[Record] = []
+        for name, own in _RECORDS:
+            table = self._part.table(name)
+            low, high = np.searchsorted(column(table, "round"), (round_, round_ + 1))
+            rows = table.slice(low, high - low).to_pylist()
+            found += [_record(name, row) for row in rows if not own or row["submission"] == submission]
+        if submission is not None:
+            found += [
+                _record("submissions", r) for r in self._part.table("submissions").slice(submission, 1).to_pylist()
+            ]
+        return tuple(found)
+
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
         low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
         usable = max(0, int(self._part.config["num_device_pages"]) - 1)
         occupied = usable - column(self._rounds, "empty_pages")[low:high].astype(np.int64)
-        starts = np.linspace(0, len(occupied), min(buckets, len(occupied)), endpoint=False).astype(np.int64)
+        starts = edges(0, len(occupied) - 1, buckets)[:-1]
         return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
+
+    @cached_property
+    def pages(self) -> PagesHistory:
+        """The pages of this part at every round, made when they are first asked for. Raises `TraceError`."""
+        return open_pages(self._part, self._life, lambda: self._absent.since_keys)
+
+    def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
+        """Return the requests that are there in some round of a window, in order of submission."""
+        life = self._life
+        there = life.accepted & (life.submitted <= min(last_round, self.head.rounds)) & (life.end_round >= first_round)
+        first, last = life.submitted.tolist(), life.end_round.tolist()
+        return tuple(
+            Lane(s, life.names[s], first[s], None if last[s] == NEVER else last[s])
+            for s in np.flatnonzero(there).tolist()
+        )
+
+    def timeline(
+        self, first_round: int, last_round: int, columns: int, submissions: Sequence[int]
+    ) -> tuple[bytes, ...]:
+        """Return a lane a submission, a byte a column: the code in `CELLS` of the state that holds longest in it."""
+        at = edges(first_round, last_round, columns)
+        return tuple(self._runs.lane(submission, at) for submission in submissions)
+
+    @cached_property
+    def _runs(self) -> StateRuns:
+        return self._states.runs()
+
+    def marks(self, first_round: int, last_round: int, columns: int) -> Mapping[str, tuple[int, ...]]:
+        """Return, per mark of `MARKS`, in how many rounds of each column it stands; a missing one is not known."""
+        at = edges(first_round, last_round, columns)
+        return {mark: counted(rounds, at) for mark, rounds in self._marks.items()}
+
+    @cached_property
+    def _marks(self) -> dict[str, Longs]:
+        part = self._part
+        retracted = np.unique(self._numbers[np.flatnonzero(column(self._rounds, "retracted_requests"))])
+        replayed = np.unique(self._life.op_round[self._op_replay > 0])
+        again = self._absent.readmitted(keys(self._life.start_submission, self._life.start_round))
+        gaps = part.table("gaps")
+        missing = [np.arange(a, b + 1) for a, b in zip(column(gaps, "round"), column(gaps, "last_round"), strict=True)]
+        lost = np.unique(np.concatenate(missing)) if missing else np.zeros(0, np.int64)
+        found = {"retraction": retracted, "readmission": again, "replay": replayed, "gap": lost}
+        if self._decided is not None:
+            found |= self._decided.marks
+        return {mark: rounds.astype(np.int64) for mark, rounds in found.items()}
+
+    @property
+    def decided_to(self) -> int:
+        """The last round up to which marks that decisions tell are known; 0: none is."""
+        return 0 if self._decided is None else self._decided.last_round
+
+    def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most pages that live tables held in each of at most `buckets` equal pieces of the rounds."""
+        return self._inside.active_history(first_round, last_round, buckets)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
@@ -171,14 +306,15 @@ class PartView:
         life = self._life
         there = life.live(number)
         last, landed = life.op_rows.last(there, number), life.landed(there, number)
+        states, retractions = self._states.at(there, number, last), self._absent.begun(there, number)
         lines = []
         causes = [None] * len(there) if self._decided is None else self._decided.causes(there, number)
-        for submission, row, generated, cause in zip(
-            there.tolist(), last.tolist(), landed.tolist(), causes, strict=True
+        for submission, row, generated, code, gone, cause in zip(
+            there.tolist(), last.tolist(), landed.tolist(), states.tolist(), retractions.tolist(), causes, strict=True
         ):
-            absent = self._absent.get(submission, ())
-            state = self._state(submission, row, number)
+            state = CELLS[code]
             holding = state not in ("waiting", "bootstrapping", "retracted", "finished", "aborted")
+            pages = self._tables.counts(submission, number) if holding else ()
             lines.append(
                 RequestLine(
                     request=life.names[submission],
@@ -188,30 +324,15 @@ class PartView:
                     prompt_tokens=int(life.prompt[submission]),
                     generated_tokens=generated,
                     max_new_tokens=int(life.max_new[submission]),
-                    held_pages=len(self._tables.held(submission, number)) if holding else 0,
+                    held_pages=sum(pages),
                     age_rounds=number - int(life.submitted[submission]),
                     scheduled=submission in scheduled,
-                    retractions=sum(a.since <= number for a in absent),
+                    retractions=gone,
                     cause=cause if state not in ("finished", "aborted") else None,
+                    group_pages=pages,
                 )
             )
         return tuple(lines)
-
-    def _state(self, submission: int, row: int, number: int) -> str:
-        life = self._life
-        if life.end_round[submission] <= number:
-            return str(life.end_kind[submission])
-        if any(a.since <= number < a.back for a in self._absent.get(submission, ())):
-            return "retracted"
-        if row < 0:
-            fused = self.head.role == "Fused"
-            return "waiting" if fused or life.bootstrapped[submission] <= number else "bootstrapping"
-        kind = life.op_kind[row]
-        if kind == "prefill":
-            return "prefill_done" if life.op_begin[row] + life.op_input[row] == life.op_prefill[row] else "prefilling"
-        if kind == "remote_prefill":
-            return "prefill_done" if life.remote_done[submission] <= number else "remote"
-        return "remote" if kind == "remote_decode" else "decoding"
 
     def _computed(self, submission: int, row: int, generated: int, state: str) -> int:
         life = self._life
@@ -225,7 +346,7 @@ class PartView:
         if not 0 <= submission < self._life.count:
             return ()
         there = self._life.end_round[submission] > number
-        gone = any(a.since <= number < a.back for a in self._absent.get(submission, ()))
+        gone = bool(self._absent.gone(np.array([submission], np.int64), number)[0])
         return self._tables.tables(submission, number, zeroed) if there and not gone else ()
 
     def _zeroed(self, number: int) -> dict[str, frozenset[int]]:
@@ -265,20 +386,39 @@ class PartView:
         )  # fmt: skip
 
 
+_RECORDS = (("rounds", False), ("operations", True), ("events", True), ("table_changes", True))
+"""Tables whose rows of a round are shown as recorded, and whether only those of one request."""
+_SHOWN_ITEMS = 64
+
+
+def _record(table: str, row: dict[str, Any]) -> Record:
+    return Record(table, tuple((name, _text(value)) for name, value in row.items()))
+
+
+def _text(value: Any) -> str:
+    """Return a recorded value as text, long lists cut."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        shown = " ".join(map(str, value[:_SHOWN_ITEMS]))
+        return f"{len(value)}: {shown}{' …' if len(value) > _SHOWN_ITEMS else ''}"
+    return str(value)
+
+
 def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) -> RecordedView:
     """Return the recorded state of a part of a bundle, with its decisions where they are recorded or indexed.
 
     Raises KeyError for a part that is not there, `TraceError`.
     """
     part = bundle.part(node, rank)
-    return PartView(bundle, part, _decided(part))
+    index = None if part.level == "decisions" else open_index(part)
+    return PartView(bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)))
 
 
-def _decided(part: Part) -> DecidedView | None:
+def _decided(part: Part, index: Index | None) -> DecidedView | None:
     described = part.config["cache_groups"]
     groups = [str(group["group_id"]) for group in described]
     has_state = any(group["family"] == "State" for group in described)
     if part.level == "decisions":
         return DecidedView(part, RECORDED, part.last_round, groups, has_state=has_state)
-    index = open_index(part)
     return None if index is None else DecidedView(index, DERIVED, index.last_round, groups, has_state=has_state)

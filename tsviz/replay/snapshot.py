@@ -81,6 +81,8 @@ class RequestLine:
     retractions: int
     cause: Cause | None = None
     """None where decisions are not known: not recorded at this level, or behind the verified frontier."""
+    group_pages: tuple[int, ...] = ()
+    """Pages it holds by group, in the order of `TraceHead.groups`; empty for one that holds none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +112,58 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class Outstanding:
+    """An operation that is out, and the round whose plan began it."""
+
+    round: int
+    transfer: Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A measured forward: its round, when that was planned, its begin and end on the device, and its tokens."""
+
+    round: int
+    plan_ns: int
+    start_ns: int
+    end_ns: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row as recorded: its table, and its columns as names and text."""
+
+    table: str
+    fields: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
     """LCM parents of the device: all that can be used, those that hold nothing, and the rest (owned or cached)."""
 
     usable_pages: int
     empty_pages: int
     zeroed_pages: int
+    active_pages: int | None = None
+    """Parents that live tables hold; None where decisions do not tell."""
 
     @property
     def occupied_pages(self) -> int:
         """Parents that hold at least one owned or cached block."""
         return self.usable_pages - self.empty_pages
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """How far decisions are known: `source` is `recorded`, `derived` (re-executed and verified) or `none`.
+
+    `divergence` says in words where the twin and the recording part; empty where they do not.
+    """
+
+    source: str
+    last_round: int
+    divergence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +183,9 @@ class TraceHead:
     clock: str
     gaps: int
     parts: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    """Names of the cache groups."""
+    frontier: Frontier = Frontier("none", 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +22,9 @@ from .columns import INTS, TEXT, Column, Table
 
 ROW_GROUP_ROWS = 1 << 20
 _LIST_GROUP_ROWS = 1 << 18
+_STEP_GROUP_ROWS = 1 << 16
+_STEPPED = frozenset(("rounds", "table_changes", "zeroed", "transfers"))
+"""Tables of which a step through a trace reads the rows of one round: in small groups that is a look-up, not a scan."""
 _ENCODED = (pa.int32(), pa.int64(), INTS)
 _RISING = frozenset(("round", "seq", "call_seq", "time_ns", "start_ns", "end_ns", "op_id", "cause_round"))
 
@@ -37,6 +40,31 @@ def _encoding(column: Column) -> tuple[str, str]:
     return column.name, "DELTA_BINARY_PACKED" if column.name in _RISING else "BYTE_STREAM_SPLIT"
 
 
+class Source(Protocol):
+    """What is compacted: the rows of every table in order, and where they end."""
+
+    @property
+    def last_round(self) -> int:
+        """The last round that was committed."""
+        ...
+
+    @property
+    def last_seq(self) -> int:
+        """The last call that was committed."""
+        ...
+
+    def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table."""
+        ...
+
+
+def group_rows(table: Table) -> int:
+    """Return how many rows a row group of a cold table holds."""
+    if table.name in _STEPPED:
+        return _STEP_GROUP_ROWS
+    return _LIST_GROUP_ROWS if any(c.type == INTS for c in table.columns) else ROW_GROUP_ROWS
+
+
 def compact_part(part: Path) -> None:
     """Compact the committed hot tables of a part directory and remove them. Raises `TraceError` or OSError.
 
@@ -48,7 +76,7 @@ def compact_part(part: Path) -> None:
     if not (part / layout.COLD / layout.MANIFEST_FILE).exists():
         draft.mkdir()
         try:
-            _write_cold(hot.HotTables(part / layout.HOT), draft)
+            write_cold(hot.HotTables(part / layout.HOT), draft)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
@@ -56,7 +84,8 @@ def compact_part(part: Path) -> None:
     shutil.rmtree(part / layout.HOT, ignore_errors=True)
 
 
-def _write_cold(source: hot.HotTables, draft: Path) -> None:
+def write_cold(source: Source, draft: Path) -> None:
+    """Write the cold tables of a part and their manifest into the directory `draft`."""
     tables: dict[str, Any] = {}
     for table in TABLES.values():
         path = draft / f"{table.name}.parquet"
@@ -92,8 +121,7 @@ def footer_crc(path: Path) -> int:
 
 
 def _write(path: Path, table: Table, batches: Iterator[pa.RecordBatch]) -> int:
-    has_lists = any(c.type == INTS for c in table.columns)
-    limit = _LIST_GROUP_ROWS if has_lists else ROW_GROUP_ROWS
+    limit = group_rows(table)
     words = [c.name for c in table.columns if c.type == TEXT]
     rows = 0
     writer = pq.ParquetWriter(

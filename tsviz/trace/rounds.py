@@ -62,6 +62,20 @@ class _Seats:
     submissions: array[int]
 
 
+@dataclass(frozen=True, slots=True)
+class BookState:
+    """A `PlanBook` between two calls, as far as live requests go: what a keyframe holds of it.
+
+    `submissions`: by request id its number, the number that digests have of it (another one in a slice) and how far its
+    prompt is computed (-1: not known). `shift`: what digests add to the number of a request that is submitted later.
+    """
+
+    submissions: dict[str, tuple[int, int, int]]
+    shift: int
+    owner: npt.NDArray[np.int64]
+    tables: dict[str, list[npt.NDArray[np.int32]]]
+
+
 class PlanBook:
     """Turns the plans of one scheduler into `RoundRecord`s. Calls must be fed in the order in which they were made."""
 
@@ -73,6 +87,35 @@ class PlanBook:
         self._submission: dict[str, int] = {}
         self._seats: _Seats | None = None
         self._computed: npt.NDArray[np.int64] = np.full(1024, -1, np.int64)
+        self._original: dict[int, int] = {}
+        self._shift = 0
+
+    def state(self, requests: Sequence[str]) -> BookState:
+        """Return the state of the book as far as these requests, those that live, go."""
+        known = {r: self._submission[r] for r in requests if r in self._submission}
+        owner, tables = self._differences.known()
+        owner[~np.isin(owner, list(known.values()))] = -1
+        kept = owner >= 0
+        for rows in tables.values():
+            rows[:] = [row if slot < len(kept) and kept[slot] else row[:0] for slot, row in enumerate(rows)]
+        submissions = {r: (n, self._original.get(n, n + self._shift), int(self._computed[n])) for r, n in known.items()}
+        return BookState(submissions, self._shift, owner, tables)
+
+    def adopt(self, state: BookState) -> None:
+        """Go on from a state, on a book that has seen nothing."""
+        self._differences.adopt(state.owner, state.tables)
+        self._shift = state.shift
+        for request, (submission, original, computed) in state.submissions.items():
+            self.submit(request, submission)
+            self._computed[submission] = computed
+            if original != submission + state.shift:
+                self._original[submission] = original
+
+    def _digested(self, submissions: array[int]) -> Sequence[int]:
+        """Return the numbers of submissions as they stand in digests: those of the trace that a slice was cut from."""
+        if not self._shift and not self._original:
+            return submissions
+        return [self._original.get(n, n + self._shift) if n >= 0 else n for n in submissions]
 
     def submit(self, request: str, submission: int) -> None:
         """Note that `request` now names submission number `submission`."""
@@ -119,7 +162,9 @@ class PlanBook:
         # A plan with several prefill rows retracts nobody (scheduler-rules.md, section 8.1): all of its admissions show
         # in the counter. Only the one row of a grant can hide behind a retraction, and is told by its own progress.
         retracted = risen if risen <= 0 and prefills > 1 else risen + admitted
-        structural = digest.structural(fields, [(b.fields, b.submissions, b.changes) for b in batches], counters)
+        structural = digest.structural(
+            fields, [(b.fields, self._digested(b.submissions), b.changes) for b in batches], counters
+        )
         content = digest.content(fields, [b.fields for b in batches]) if self._content else None
         return RoundRecord(fields, batches, counters, max(0, retracted), structural, content)
 

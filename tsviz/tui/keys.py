@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from textual.binding import Binding, BindingType
 
+from tsviz.tui.key import Key as Key
+from tsviz.tui.keys_elsewhere import ELSEWHERE_KEYS
+
 _LATER = "Not on this screen yet"
-
-
-class Key(NamedTuple):
-    """One action: its id for rebinding, its keys, what it does (a sentence), the help section, a word for the line."""
-
-    id: str
-    keys: str
-    action: str
-    help: str
-    section: str
-    word: str = ""
 
 
 KEYS: tuple[Key, ...] = (
@@ -28,56 +18,68 @@ KEYS: tuple[Key, ...] = (
     Key("round.first", "home", "first", "First round", "Moving"),
     Key("round.last", "end", "last", "Last round (of a live trace: the last when it was opened)", "Moving"),
     Key("round.goto", "g", "goto", "Go to a round, round.stop, percent or request id", "Moving", "go to"),
+    Key("stop.next", "s", "stop(1)", "One stop forward, on into the next round", "Moving", "stop"),
+    Key("stop.back", "S", "stop(-1)", "One stop back, on into the round before", "Moving"),
     Key("mark.next", "]", "mark(1)", "Next mark of the request: it has a row, or its state changes", "Moving", "mark"),
     Key("mark.back", "[", "mark(-1)", "Previous mark of the request", "Moving"),
     Key("play", "space", "play", "Play forward, or stop playing", "Moving", "play"),
-    Key("play.faster", "+", "speed(1)", "Play faster", "Moving"),
-    Key("play.slower", "-", "speed(-1)", "Play slower", "Moving"),
-    Key("row.down", "down,j", "move(1)", "Select the next request (in Block tables: scroll)", "Panes"),
-    Key("row.up", "up,k", "move(-1)", "Select the previous request (in Block tables: scroll)", "Panes"),
+    Key("play.faster", ">", "speed(1)", "Play faster", "Moving"),
+    Key("play.slower", "<", "speed(-1)", "Play slower", "Moving"),
+    Key("zoom.in", "plus,equals_sign", "zoom_rounds(1)", "Timeline: fewer rounds, around the cursor", "Timeline"),
+    Key("zoom.out", "minus", "zoom_rounds(-1)", "Timeline: more rounds", "Timeline"),
+    Key("zoom.all", "0", "zoom_all", "Timeline: the whole trace", "Timeline"),
+    Key("pan.right", "right_curly_bracket,ctrl+right", "pan(1)", "Timeline: later rounds", "Timeline"),
+    Key("pan.left", "left_curly_bracket,ctrl+left", "pan(-1)", "Timeline: earlier rounds", "Timeline"),
+    Key("lanes.order", "O", "lane_order", "Next order of the lanes (arrival, at the cursor, longest, id)", "Timeline"),
+    Key("pin", "asterisk", "pin", "Pin the selected request: first in the list and the lanes", "Timeline"),
+    Key("pane.timeline", "4", "focus_pane('timeline')", "Timeline (as tabs, the whole screen)", "Timeline"),
+    Key("row.down", "down,j", "move(1)", "Select the next request (in the inspector: scroll)", "Panes"),
+    Key("row.up", "up,k", "move(-1)", "Select the previous request (in the inspector: scroll)", "Panes"),
     Key("page.down", "pagedown", "page(1)", "One screenful down", "Panes"),
     Key("page.up", "pageup", "page(-1)", "One screenful up", "Panes"),
     Key("pane.next", "tab", "pane(1)", "Next pane", "Panes", "pane"),
     Key("pane.back", "shift+tab", "pane(-1)", "Previous pane", "Panes"),
     Key("pane.requests", "1", "focus_pane('requests')", "Requests", "Panes"),
     Key("pane.round", "2", "focus_pane('round')", "Round", "Panes"),
-    Key("pane.tables", "t,3", "focus_pane('tables')", "Block tables of the selected request", "Panes", "tables"),
-    Key("why", "w", "why", "Why the selected request is scheduled or not, in one sentence", "Panes"),
+    Key("pane.inspector", "3", "focus_pane('inspector')", "Inspector of the selected request", "Panes"),
+    Key("fold", "enter", "fold", "Open or close the candidate at the cursor of the round", "Panes"),
+    Key("view.why", "w", "view('why')", "Why the selected request is scheduled or not", "Inspector", "why"),
+    Key("view.request", "i", "view('request')", "The selected request: lengths, pages, reserve", "Inspector"),
+    Key("view.tables", "t", "view('tables')", "Its block tables, and what this round changed", "Inspector", "tables"),
+    Key("view.retraction", "v", "view('retraction')", "Victims of this round: rank, size, exemption", "Inspector"),
+    Key("view.admission", "a", "view('admission')", "Its admission: need, supply and deficit", "Inspector"),
+    Key("view.transfers", "x", "view('transfers')", "Transfers between the tiers", "Inspector"),
+    Key("view.device", "d", "view('device')", "What the device took for this round", "Inspector"),
+    Key("view.raw", "e", "view('raw')", "The recorded rows of this round and request", "Inspector"),
+    Key("view.next", "full_stop", "next_view(1)", "Next view", "Inspector"),
+    Key("view.back", "comma", "next_view(-1)", "Previous view", "Inspector"),
     Key("pane.zoom", "z", "zoom", "Give the whole screen to the focused pane, or take it back", "Panes"),
     Key("filter", "/", "filter", "Filter requests by words of their id or state", "Panes", "filter"),
     Key("order", "o", "order", "Next order of the requests (state, arrival, age, pages, retractions, id)", "Panes"),
     Key("up", "escape", "up", "Leave the filter, clear it, or take the zoom back", "Panes"),
+    *ELSEWHERE_KEYS,
     Key("copy", "y", "copy", "Copy the position (trace@round) to the clipboard", "Other"),
     Key("retry", "r", "retry", "Read this round again", "Other"),
-    Key("legend", "L", "legend", "Legend: what each glyph means", "Other", "legend"),
+    Key("legend", "l", "legend", "Legend: what each glyph means", "Other", "legend"),
     Key("help", "?", "help", "This help", "Other", "help"),
     Key("theme", "ctrl+t", "theme", "Dark or light", "Other"),
     Key("palette", "ctrl+p", "app.command_palette", "Palette with every action", "Other", "palette"),
-    Key("quit", "q,ctrl+q", "app.quit", "Quit", "Other", "quit"),
-    Key("later.victims", "v", "later('victims')", "Victims of a retraction", _LATER),
-    Key("later.stop", "s", "later('stops')", "One stop forward inside the round", _LATER),
-    Key("later.stop.back", "S", "later('stops')", "One stop back inside the round", _LATER),
+    Key("quit", "ctrl+q", "app.quit", "Quit", "Other", "quit"),
     Key("later.continue", "c", "later('breakpoints')", "Continue to the next breakpoint", _LATER),
     Key("later.continue.back", "C", "later('breakpoints')", "Back to the previous breakpoint", _LATER),
     Key("later.break", "b", "later('breakpoints')", "Breakpoint here", _LATER),
-    Key("later.findings", "f", "later('findings')", "Findings of this trace", _LATER),
-    Key("later.pages", "m", "later('pages')", "Map of all pages", _LATER),
 )
 
-WHY_UNKNOWN = "Why needs decisions, which are not recorded at this level: tsviz index derives them."
-
 LATER: dict[str, str] = {
-    "victims": "Victims are not on this screen yet. They are a table: tsviz sql TRACE 'from victims'.",
-    "stops": "Stops inside a round are not on this screen yet. They are tables: tsviz sql TRACE --tables.",
     "breakpoints": "Breakpoints are not on this screen yet. tsviz sql finds rounds by predicate.",
-    "findings": "Findings are not on this screen yet.",
-    "pages": "The pages map is not on this screen yet. tsviz sql tells a page's life: from page_life('full', 7).",
 }
 """What the keys of things that this screen cannot know yet answer."""
 
 _DISPLAY = {
     "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+right": "shift+→", "shift+left": "shift+←",
-    "escape": "esc", "pagedown": "pgdn", "pageup": "pgup",
+    "escape": "esc", "full_stop": ".", "comma": ",",
+    "plus": "+", "minus": "-", "equals_sign": "=", "right_curly_bracket": "}", "left_curly_bracket": "{",
+    "asterisk": "*", "ctrl+right": "ctrl+→", "ctrl+left": "ctrl+←", "pagedown": "pgdn", "pageup": "pgup",
 }  # fmt: skip
 
 

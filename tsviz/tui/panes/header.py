@@ -45,9 +45,10 @@ def _position(scene: Scene, width: int) -> Line:
         return Line()
     shown = frame.snapshot.round if frame else scene.round
     total = grouped(head.rounds)
+    stop = "" if scene.stop is None else f".{scene.stop}"
     left = [
         Span(" round ", "dim"),
-        Span(f"{grouped(shown if head.rounds else 0):>{len(total)}}", "position"),
+        Span(f"{grouped(shown if head.rounds else 0):>{len(total)}}{stop}", "position"),
         Span(f" of {total}", "text"),
         Span(f"  {percent(shown, head.rounds):>7}", "dim"),
     ]
@@ -55,7 +56,8 @@ def _position(scene: Scene, width: int) -> Line:
         left += [_BAR, Span(clock_time(frame.snapshot.start_ns)), Span(f" {shorten(head.clock, 12)} clock", "dim")]
     gaps = Span("no gaps", "dim") if head.gaps == 0 else Span(f"▲ {counted(head.gaps, 'gap')}", "warn")
     left += [_BAR, gaps]
-    right: list[Span] = []
+    words, role = scene.badge
+    right: list[Span] = [Span(f"{words} ", role, ("action", "findings"))] if words else []
     if scene.play_rounds_per_second:
         right.append(Span(f"▶ playing {counted(scene.play_rounds_per_second, 'round')}/s ", "accent"))
     if scene.error:

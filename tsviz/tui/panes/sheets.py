@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from tsviz.tui.clean import fit
-from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, OTHERS, UNKNOWN_STATE, Mark
+from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, LANES, MARKS, OTHERS, OUTCOMES, UNKNOWN_STATE, Mark
 from tsviz.tui.keys import Key, display
 from tsviz.tui.lines import Line, Span, heading, line, wrapped
 
@@ -20,7 +20,12 @@ _MOUSE = (
 )
 _BARS = (
     ("━■╌", "prefilling", "a prompt: computed before, this round's chunk, still to come"),
-    ("▁▄█", "pool", "occupied pages of the pool, the most in each column of rounds"),
+    (
+        "▁▄█",
+        "pool",
+        "pages that live tables hold, at most, in a column; without decisions all that are occupied",
+    ),
+    ("░", "pool-cached", "pages that are only cached: evicted when somebody needs them"),
     ("◆", "position", "where you are"),
     ("↻", "warn", "tokens of the row that are computed again (replay)"),
     ("↓ ↑", "transfer", "write back to the host tier, load back from it"),
@@ -28,14 +33,24 @@ _BARS = (
 )
 
 
+def key_lines(keys: Iterable[Key], width: int) -> list[Line]:
+    """Return every key with its help, by section, and the ids by which they are rebound."""
+    keys = tuple(keys)
+    lines: list[Line] = []
+    for section, members in groupby(keys, key=lambda key: key.section):
+        lines += [line(""), heading(section, "", width)]
+        for key in members:
+            lines += _entry(display(key.keys), "key", key.help, _KEY_CELLS, width)
+    lines.append(line(""))
+    lines += wrapped(f"Ids of the keys: {', '.join(key.id for key in keys)}.", width, "dim")
+    return lines[1:]
+
+
 def help_lines(keys: Iterable[Key], width: int) -> list[Line]:
     """Return every key with its help, by section."""
     lines: list[Line] = []
     for section, members in groupby(keys, key=lambda key: key.section):
-        lines += [
-            line(""),
-            heading(section, "not recorded at this level" if section == "Needs decisions" else "", width),
-        ]
+        lines += [line(""), heading(section, "", width)]
         for key in members:
             lines += _entry(display(key.keys), "key", key.help, _KEY_CELLS, width)
     lines += [line(""), heading("Mouse", "", width)]
@@ -56,6 +71,9 @@ def legend_lines(width: int) -> list[Line]:
         ("States of a request", (*COUNTED.values(), UNKNOWN_STATE)),
         ("Rows of a batch", KINDS.values()),
         ("Cells of a block table", CELLS),
+        ("Lanes of the timeline", LANES[1:]),
+        ("Marks of the timeline", MARKS.values()),
+        ("What a stop ended with", OUTCOMES.values()),
         ("Marks", OTHERS),
     )
     for title, marks in sections:
