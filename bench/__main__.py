@@ -25,6 +25,8 @@ FIGURES = {
     "k1": "k1_snapshot",
     "p3": "p3_reexecution",
     "p4": "p4_hits",
+    "p5": "p5_findings",
+    "q1": "q1_sql",
 }
 
 
