@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .blame import Lost
     from .findings_model import Checked
+    from .index import Index
     from .lost_keys import LostKey
     from .why_facts import Facts
 
@@ -102,6 +103,12 @@ def findings(bundle: Bundle, *, derive: bool, tell: Tell) -> Iterator[Answer]:
                 yield looked(checked)
 
 
+def derive(bundle: Bundle, tell: Tell) -> Iterator[Answer]:
+    """Build the index of every part whose decisions are not known. Raises `TraceError`, OSError."""
+    for part in bundle.parts:
+        yield _extent(part, derive=True, tell=tell)[0]
+
+
 def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     """Split the time of every request of a part by cause; nothing but an extent where decisions are not known."""
     from .blame import blame
@@ -123,12 +130,18 @@ def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
 
 
 def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Facts | None]:
-    from .index import build_index, open_index
     from .why import facts_of
+
+    extent, index = _extent(part, derive, tell)
+    return extent, None if extent.source == NONE else facts_of(part, index)
+
+
+def _extent(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Index | None]:
+    from .index import build_index, open_index
 
     name, last = f"{part.node}/{part.rank}", part.last_round
     if part.level == "decisions":
-        return Extent(name, RECORDED, last, last), facts_of(part, None)
+        return Extent(name, RECORDED, last, last), None
 
     def step(done: int, rounds: int) -> None:
         tell(Progress("rounds re-executed", done, rounds))
@@ -139,7 +152,7 @@ def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Facts | None]:
     note = "" if index.divergence is None else f"the twin leaves the recording in round {index.divergence.round:,}"
     if not index.last_round:
         return Extent(name, NONE, 0, last, note), None
-    return Extent(name, DERIVED, index.last_round, last, note), facts_of(part, index)
+    return Extent(name, DERIVED, index.last_round, last, note), index
 
 
 def looked(checked: Checked) -> Looked:
