@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tsviz.trace.reader import Bundle, Part
+from tsviz.trace.reader import Bundle, Part, open_bundle
 
 from .block_tables import RecordedTables
 from .decided_view import DERIVED, RECORDED, DecidedView
@@ -413,6 +413,11 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) 
     part = bundle.part(node, rank)
     index = None if part.level == "decisions" else open_index(part)
     return PartView(bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)))
+
+
+def view_at(path: str, node: str, rank: int) -> RecordedView:
+    """Return what `open_view` does, for the bundle that is at a path now."""
+    return open_view(open_bundle(path), node, rank)
 
 
 def _decided(part: Part, index: Index | None) -> DecidedView | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .blame import Lost
     from .findings_model import Checked
+    from .index import Index
     from .lost_keys import LostKey
     from .why_facts import Facts
 
@@ -101,6 +102,12 @@ def findings(bundle: Bundle, *, derive: bool, tell: Tell) -> Iterator[Answer]:
             yield looked(checked)
 
 
+def derive(bundle: Bundle, tell: Tell) -> Iterator[Answer]:
+    """Build the index of every part whose decisions are not known. Raises `TraceError`, OSError."""
+    for part in bundle.parts:
+        yield _extent(part, derive=True, tell=tell)[0]
+
+
 def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     """Split the time of every request of a part by cause; nothing but an extent where decisions are not known."""
     from .blame import blame
@@ -124,23 +131,33 @@ def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
 
 def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Callable[[], Facts | None]]:
     """Return how far decisions are known, and what reads them."""
+    extent, index = _extent(part, derive, tell)
+
+    def read() -> Facts | None:
+        from .why import facts_of
+
+        return None if extent.source == NONE else facts_of(part, index)
+
+    return extent, read
+
+
+def _extent(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Index | None]:
     from .index import build_index, open_index
-    from .why import facts_of
 
     name, last = f"{part.node}/{part.rank}", part.last_round
     if part.level == "decisions":
-        return Extent(name, RECORDED, last, last), lambda: facts_of(part, None)
+        return Extent(name, RECORDED, last, last), None
 
     def step(done: int, rounds: int) -> None:
         tell(Progress("rounds re-executed", done, rounds))
 
     index = build_index(part, progress=step) if derive else open_index(part)
     if index is None:
-        return Extent(name, NONE, 0, last), lambda: None
+        return Extent(name, NONE, 0, last), None
     note = "" if index.divergence is None else f"the twin leaves the recording in round {index.divergence.round:,}"
     if not index.last_round:
-        return Extent(name, NONE, 0, last, note), lambda: None
-    return Extent(name, DERIVED, index.last_round, last, note), lambda: facts_of(part, index)
+        return Extent(name, NONE, 0, last, note), None
+    return Extent(name, DERIVED, index.last_round, last, note), index
 
 
 def looked(checked: Checked) -> Looked:

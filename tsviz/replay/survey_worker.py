@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle
 
-from .survey import Answer, Failed, findings, lost_time, to_json
+from .survey import Answer, Failed, derive, findings, lost_time, to_json
 
 _NICE = 5
 """Whoever looks at the screen goes first."""
@@ -49,6 +49,8 @@ def main() -> None:
 
 def _answers(ask: dict[str, Any], tell: Any) -> Iterator[Answer]:
     bundle = open_bundle(ask["trace"])
+    if ask["what"] == "derive":
+        return derive(bundle, tell)
     if ask["what"] == "findings":
         return findings(bundle, derive=ask["derive"], tell=tell)
     return lost_time(bundle.part(ask["node"], ask["rank"]), derive=ask["derive"], tell=tell)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from tsviz.replay.snapshot import RecordedView
+
 
 class Stream(Protocol):
     """Answers that arrive; `cancel`, from any thread, ends them."""
@@ -25,6 +27,12 @@ class Desk(Protocol):
     @property
     def trace(self) -> str:
         """The trace as a command takes it."""
+
+    def view(self) -> RecordedView:
+        """Open the part anew, with what is known of it by now. Raises `TraceError`."""
+
+    def derive(self) -> Stream:
+        """Re-execute what was recorded without decisions, and keep these in the index."""
 
     def findings(self, *, derive: bool) -> Stream:
         """Ask for every finding of every part (`tsviz.replay.survey`); `derive` re-executes for decisions."""
@@ -47,7 +55,18 @@ class TraceDesk:
 
     def __init__(self, trace: str, node: str, rank: int) -> None:
         self.trace = trace
+        self._node, self._rank = node, rank
         self._part = {"trace": trace, "node": node, "rank": rank}
+
+    def view(self) -> RecordedView:
+        """Open the part anew."""
+        from tsviz.replay.recorded import view_at
+
+        return view_at(self.trace, self._node, self._rank)
+
+    def derive(self) -> Stream:
+        """Build the index."""
+        return self._survey("derive", True)
 
     def findings(self, *, derive: bool) -> Stream:
         """Ask for the findings."""

@@ -15,7 +15,7 @@ from tsviz.tui.jobs import Done, Jobs, Told
 from tsviz.tui.language import Language
 from tsviz.tui.sql_state import SqlState
 
-FINDINGS, LOST, SQL, SAVE, LANGUAGE = "findings", "lost time", "sql", "save", "language"
+FINDINGS, LOST, SQL, SAVE, LANGUAGE, DERIVE = "findings", "lost time", "sql", "save", "language", "derive"
 _FOUND, _NOT_CHECKABLE = "found", "not_checkable"
 _SEVERITIES = ("broken", "stuck", "costly")
 
@@ -77,6 +77,8 @@ class Study:
         self.jobs = Jobs(deliver)
         self.findings = Findings()
         self.lost = Lost()
+        self.derived = Known()
+        """How far the decisions of a trace that has none have come."""
         self.sql = SqlState()
         self.language: Language | None = None
         self._listeners: list[Callable[[], None]] = []
@@ -98,6 +100,12 @@ class Study:
         """Split the time, anew if it was split."""
         self.lost = Lost(Known(asked=True, running=True))
         self._start(LOST, self.desk.lost_time(derive=derive))
+
+    def ask_decisions(self) -> None:
+        """Re-execute for decisions, once."""
+        if not self.derived.asked:
+            self.derived = Known(asked=True, running=True)
+            self._start(DERIVE, self.desk.derive())
 
     def ask_sql(self, sql: str, rows: int) -> None:
         """Ask a query."""
@@ -169,11 +177,15 @@ class Study:
         self._know(kind, running=False, progress=None, error=self._known(kind).error or error)
 
     def _known(self, kind: str) -> Known:
+        if kind == DERIVE:
+            return self.derived
         return self.findings.known if kind == FINDINGS else self.lost.known
 
     def _know(self, kind: str, **changes: object) -> None:
         known = replace(self._known(kind), **changes)  # type: ignore[arg-type]
-        if kind == FINDINGS:
+        if kind == DERIVE:
+            self.derived = known
+        elif kind == FINDINGS:
             self.findings = replace(self.findings, known=known)
         else:
             self.lost = replace(self.lost, known=known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsviz.replay.snapshot import TraceHead
 from tsviz.tui.clean import shorten
 from tsviz.tui.lines import Document, Line, Lines, Span, spread
 from tsviz.tui.numbers import clock_time, counted, grouped, percent
@@ -31,12 +32,25 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
     left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
-    right = [Span("● recorded", "good"), Span(" ")]
+    right = [_frontier(scene, head), Span(" ")]
     if head.live:
         right[1:1] = [Span("  "), Span("◍ live", "warn")]
     elif width >= _FINISHED_FROM_CELLS:
         right[1:1] = [Span("  "), Span("■ finished", "dim")]
     return spread(left, right, width)
+
+
+def _frontier(scene: Scene, head: TraceHead) -> Span:
+    """Return whence what stands behind the plans is known, and how far."""
+    frontier = head.frontier
+    if frontier.divergence:
+        return Span(f"✗ diverged behind {grouped(frontier.last_round)}", "bad")
+    if frontier.source == "derived":
+        whole = frontier.last_round >= head.rounds
+        return Span("✓ verified" if whole else f"✓ verified to {grouped(frontier.last_round)}", "good")
+    if frontier.source == "none" and scene.verifying is not None:
+        return Span(" ".join(("◌ verifying", *scene.verified_share)), "accent")
+    return Span("● recorded", "good")
 
 
 def _position(scene: Scene, width: int) -> Line:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from tsviz.replay.stops import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, PhaseStory, RoundStory, Stop
+from tsviz.replay.stops import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, NotKnown, PhaseStory, RoundStory, Stop
 from tsviz.tui.clean import clean, fit, shorten
 from tsviz.tui.glyphs import OUTCOMES, SELECTED
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, line, wrapped
@@ -190,9 +190,11 @@ def _victim(victims: Sequence[Fact], width: int, indent: int, cells: int, y: int
     return clip(Line(spans, "", ("name", fact.request)), width)
 
 
-def unknown(words: str, command: str, width: int) -> Document:
-    """Return why there is no story, and the command that derives one."""
-    lines = wrapped(words, width, "dim", indent=3)
-    if command:
-        lines.append(line(Span("   $ ", "dim"), Span(clean(command), "accent")))
+def unknown(found: NotKnown, scene: Scene, width: int) -> Document:
+    """Return why there is no story, and the command that derives one, unless that is being done."""
+    lines = wrapped(found.words, width, "dim", indent=3)
+    if scene.verifying is not None and found.kind == "not_recorded":
+        lines.append(line(Span(" ".join(("   ◌ that is being done now", *scene.verified_share)), "accent")))
+    elif found.command:
+        lines.append(line(Span("   $ ", "dim"), Span(clean(found.command), "accent")))
     return Lines(lines)

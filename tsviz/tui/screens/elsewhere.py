@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.survey import Extent, Progress
 from tsviz.tui.clean import clean
 from tsviz.tui.desk import Desk
-from tsviz.tui.jobs import Told
+from tsviz.tui.jobs import Done, Told
 from tsviz.tui.panes.finding_lines import badge
 from tsviz.tui.screens.answers import Answered, Opened
 from tsviz.tui.screens.findings import FindingsScreen
@@ -18,6 +19,8 @@ from tsviz.tui.screens.sql import SqlScreen
 from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.study import Study
 
+_DERIVE_ROUNDS = 200_000
+"""A longer trace is re-executed when somebody asks for it: minutes of a processor."""
 _BEFORE_CHECKS_S = 0.5
 """The first frame is drawn before the checks begin to take the processor."""
 
@@ -62,15 +65,33 @@ class Elsewhere(SteppingScreen):
             self.study.ask_findings()
 
     def _badge(self) -> None:
-        if self.study is not None:
-            words, role = badge(self.study.findings)
-            if self.scene.badge != (words, role):
-                self.put(badge=(words, role))
+        study = self.study
+        if study is None:
+            return
+        known = study.derived
+        progress = None if not known.running else (0, 0) if known.progress is None else known.progress
+        verifying = (progress.done, progress.total) if isinstance(progress, Progress) else progress
+        shown = {"badge": badge(study.findings), "verifying": verifying}
+        if any(getattr(self.scene, name) != value for name, value in shown.items()):
+            self.put(**shown)
 
     def on_told(self, message: Told) -> None:
-        """Keep what a job of the study says."""
-        if self.study is not None:
-            self.study.take(message)
+        """Keep what a job of the study says; derive decisions where there are none, and look at them once they are."""
+        study, head = self.study, self.scene.head
+        if study is None:
+            return
+        study.take(message)
+        if head is None or head.frontier.source != "none":
+            return
+        match message.kind, message.value:
+            case "findings", Done() if study.findings.known.derivable and not head.live:
+                if head.rounds <= _DERIVE_ROUNDS:
+                    study.ask_decisions()
+            case "derive", Done() if any(extent.source == "derived" for extent in study.derived.extents):
+                self.fetcher.renew(study.desk.view)
+                study.ask_findings()
+            case _, Extent(part, "derived") if part == self._part and message.kind != "derive":
+                self.fetcher.renew(study.desk.view)
 
     def on_unmount(self) -> None:
         """End the jobs."""
