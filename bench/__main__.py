@@ -24,6 +24,7 @@ FIGURES = {
     "s8": "s8_observer",
     "k1": "k1_snapshot",
     "p3": "p3_reexecution",
+    "u1": "u1_step",
 }
 
 

@@ -8,6 +8,7 @@ from tsviz.tui.lines import Line, Span, clip, line, wrapped
 from tsviz.tui.numbers import grouped
 
 _LABEL_CELLS = 10
+_BOUND_CELLS = len("  ← bound here")
 _LABELS = {
     "match": "match", "chunk": "chunk", "reserve": "reserve", "refusal": "refused", "admission": "admitted",
     "hold": "holds", "blocker": "blocker", "state": "state", "readmission": "returns", "publication": "published",
@@ -33,7 +34,10 @@ def fact_lines(fact: Fact, width: int, indent: int) -> list[Line]:
     ]
     below = indent + _LABEL_CELLS + 1
     if fact.kind == "chunk":
-        lines += [_cut(each, width, below) for each in fact.facts if each.numbers or each.marked]
+        shown = [each for each in fact.facts if each.numbers or each.marked]
+        longest = max(len(each.words) + (_BOUND_CELLS if each.marked else 0) for each in shown)
+        below = min(below, max(width - longest - 11, indent + 2))
+        lines += [_cut(each, width, below) for each in shown]
     elif fact.kind == "reserve":
         lines += [_term(each, width, below) for each in fact.facts if each.numbers["tokens"]]
     elif fact.kind == "refusal":
