@@ -62,7 +62,7 @@ def timeline(scene: Scene, width: int, height: int) -> Document:
     here = strip.cells_of(scene.round)
     usable = scene.frame.snapshot.pool.usable_pages if scene.frame is not None else 0
     lines = [_title(scene, strip, label, width)] if shared.title else []
-    lines += _body(strip, shared, label, here.start, here.stop, scene.selected, scene.pinned, usable)
+    lines += _body(strip, shared, label, here.start, here.stop, scene.selected, scene.pinned, usable, scene.noted)
     lines.append(_axis(scene, strip, label, here))
     return Lines(lines[:height])
 
@@ -77,12 +77,13 @@ def _body(
     selected: int | None,
     pinned: frozenset[int],
     usable: int,
+    noted: tuple[int, ...],
 ) -> tuple[Line, ...]:
     """Return everything between title and axis; kept, because most steps leave the cursor in its column."""
     here = range(first, end)
     return (
         *_lanes(strip, label, shared.lanes, here, selected, pinned),
-        *_marks(strip, label, shared.marks, here),
+        *_marks(strip, label, shared.marks, here, noted),
         *_pool(strip, label, shared.pool, here, usable),
     )
 
@@ -132,21 +133,24 @@ def _cells(marks: Sequence[Mark], here: range) -> Iterator[Span]:
                 yield Span(mark.glyph * many, "position" if at_cursor else mark.role)
 
 
-def _marks(strip: Strip, label: int, most: int, here: range) -> Iterator[Line]:
+def _marks(strip: Strip, label: int, most: int, here: range, noted: tuple[int, ...]) -> Iterator[Line]:
     """Yield a line a mark that stands in the window, the gravest first; where there is no room, one for all."""
-    standing = [name for name in MARKS if any(strip.marks.get(name, ()))]
+    found = dict(strip.marks)
+    if noted:
+        there = {cell for round_ in noted for cell in strip.cells_of(round_)}
+        found["note"] = tuple([int(cell in there) for cell in range(strip.ask.cells)])
+    standing = [name for name in MARKS if any(found.get(name, ()))]
     if most < 1:
         return
     alone = standing if len(standing) <= most else standing[: most - 1]
     shared = standing[len(alone) :]
     for name in alone:
         mark = MARKS[name]
-        cells = [mark if count else LANES[0] for count in strip.marks[name]]
+        cells = [mark if count else LANES[0] for count in found[name]]
         yield Line((Span(f"{fit(mark.word, label - 1, 'right')} ", mark.role), *_cells(cells, here)), "", ("column", 0))
     if shared:
         cells = [
-            next((MARKS[name] for name in shared if strip.marks[name][cell]), LANES[0])
-            for cell in range(strip.ask.cells)
+            next((MARKS[name] for name in shared if found[name][cell]), LANES[0]) for cell in range(strip.ask.cells)
         ]
         word = "marks" if not alone else "more"
         yield Line((Span(f"{word:>{label - 1}} ", "dim"), *_cells(cells, here)), "", ("column", 0))
@@ -176,7 +180,7 @@ def _pool_cell(occupied: int, active: int, usable: int, row: int, most: int) -> 
     solid = occupied if active < 0 else active
     eighths = _height(solid, usable, most) - 8 * row
     if eighths > 0:
-        role = "pool-full" if solid >= usable and row == most - 1 else "pool"
+        role = "pool-full" if active >= usable and row == most - 1 else "pool"
         return Mark(_EIGHTHS[min(eighths, 8)], "", role, "")
     if _height(occupied, usable, most) - 8 * row >= 4:
         return Mark(_CACHED, "", "pool-cached", "")
