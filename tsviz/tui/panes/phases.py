@@ -23,6 +23,7 @@ from tsviz.tui.scene import Scene
 _NUMBER_CELLS = 4
 _TIER_FROM_CELLS = 46
 _INDENT = _NUMBER_CELLS + 3
+_NARROW_INDENT, _INDENTED_FROM = 3, 50
 
 
 def phases(scene: Scene, story: RoundStory, width: int) -> list[Document]:
@@ -158,9 +159,10 @@ def _stop(stop: Stop, entry: Entry, width: int, here: bool) -> Document:
     victims = [fact for fact in stop.facts if fact.kind == "victim"]
     rest = [fact for fact in stop.facts if fact.kind != "victim"]
     parts: list[Document] = [Lines(lines)]
+    indent = _INDENT if width >= _INDENTED_FROM else _NARROW_INDENT
     if victims:
-        parts.append(victim_table(victims, width, _INDENT))
-    parts.append(Lines(_facts(rest, width, _INDENT)))
+        parts.append(victim_table(victims, width, indent))
+    parts.append(Lines(_facts(rest, width, indent)))
     return Stack(parts)
 
 
@@ -174,7 +176,7 @@ def _facts(facts: Sequence[Fact], width: int, indent: int) -> list[Line]:
 def victim_table(victims: Sequence[Fact], width: int, indent: int) -> Document:
     """Return every candidate of a turn: rank, tier, what it would release, its size, forwards out, and its fate."""
     victims = tuple(victims)
-    cells = id_cells((fact.request for fact in victims), max(width - indent - 26, 7))
+    cells = max(id_cells((fact.request for fact in victims), max(width - indent - 26, 7)), 7)
     tier = width - indent - cells >= _TIER_FROM_CELLS
     head = " " * indent + fit("rank", 5) + fit("request", cells + 1) + (fit("tier", 8) if tier else "")
     head += fit("blocks", 6, "right") + fit("tokens", 8, "right") + fit("out", 4, "right")

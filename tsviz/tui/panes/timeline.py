@@ -18,7 +18,7 @@ from tsviz.tui.numbers import grouped
 from tsviz.tui.scene import Scene
 from tsviz.tui.strip import LANE_ORDERS, Strip
 
-_NARROW_LABEL, _WIDE_LABEL, _WIDE_FROM = 8, 14, 150
+_NARROW_LABEL, _WIDE_LABEL, _WIDE_FROM = 11, 14, 150
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _CACHED = "░"
 _HERE = "│"
