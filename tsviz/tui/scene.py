@@ -67,6 +67,8 @@ class Scene:
     lane_order: str = "arrival"
     pinned: frozenset[int] = frozenset()
     """Submissions that stand first in every list."""
+    noted: tuple[int, ...] = ()
+    """Rounds with a note or bookmark of the user's: a mark of the timeline."""
     strip: Strip | None = None
     """What was fetched for the timeline last."""
     verifying: tuple[int, int] | None = None

@@ -32,25 +32,29 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
     left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
-    right = [_frontier(scene, head), Span(" ")]
+    right = [Span("● recorded  ", "good")] if width >= _FINISHED_FROM_CELLS else []
+    right.append(_frontier(scene, head))
     if head.live:
-        right[1:1] = [Span("  "), Span("◍ live", "warn")]
+        right.append(Span("  ◍ live", "warn"))
     elif width >= _FINISHED_FROM_CELLS:
-        right[1:1] = [Span("  "), Span("■ finished", "dim")]
-    return spread(left, right, width)
+        right.append(Span("  ■ finished", "dim"))
+    return spread(left, [*right, Span(" ")], width)
 
 
 def _frontier(scene: Scene, head: TraceHead) -> Span:
-    """Return whence what stands behind the plans is known, and how far."""
+    """How far the decisions behind the plans are known, and where the twin leaves the recording."""
     frontier = head.frontier
-    if frontier.divergence:
-        return Span(f"✗ diverged behind {grouped(frontier.last_round)}", "bad")
-    if frontier.source == "derived":
-        whole = frontier.last_round >= head.rounds
-        return Span("✓ verified" if whole else f"✓ verified to {grouped(frontier.last_round)}", "good")
     if frontier.source == "none" and scene.verifying is not None:
         return Span(" ".join(("◌ verifying", *scene.verified_share)), "accent")
-    return Span("● recorded", "good")
+    if frontier.source == "none":
+        return Span("○ not verified", "dim")
+    if frontier.divergence:
+        return Span(f"≠ diverged at {grouped(frontier.last_round + 1)}", "bad")
+    if frontier.source == "recorded":
+        return Span("✓ decisions", "good")
+    if frontier.last_round >= head.rounds:
+        return Span("✓ verified", "good")
+    return Span(f"◑ verified to {grouped(frontier.last_round)}", "warn")
 
 
 def _position(scene: Scene, width: int) -> Line:

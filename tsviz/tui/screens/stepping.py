@@ -144,10 +144,12 @@ class SteppingScreen(Screen[None]):
         return self.put()
 
     def seek_detail(self) -> None:
-        """Look up what the open view of the inspector needs, once the cursor has come to rest."""
+        """Look up what the open view of the inspector needs; an answer that takes its time waits for a rest."""
         self._rest.stop()
-        if self.scene.view in LOOKED_UP and self.scene.frame is not None:
+        if self.scene.view == "why":
             self._rest = self.set_timer(_REST_S, self._ask_detail)
+        else:
+            self._ask_detail()
 
     def _ask_detail(self) -> None:
         scene = self.scene
