@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tsviz.replay.blame import Run
 from tsviz.replay.lost_keys import LostCause, LostKey, LostPhase
-from tsviz.replay.survey import Extent, Looked, LostTime, Plan, Progress
+from tsviz.replay.survey import Extent, HitPlaces, HitTotal, Looked, LostTime, Plan, Progress
 from tsviz.tui.grid import Columns
 from tsviz.tui.language import LanguageLoader
 from tsviz.tui.queries import Saved, Total
@@ -95,15 +95,26 @@ COLUMNS = Columns(("request", "round", "wait_ms", "note"), ("string", "int64", "
 ANSWER = (COLUMNS, rows(100), rows(20, 100), Total(120, 120, True))
 
 
+HITS = (
+    HitPlaces((20, 80, 80, 200), (-1, -1, -1, -1), (-1, 4, 9, 40), ("", "r4", "r9", "r40")),
+    HitTotal(4, True),
+)
+"""Where `pool.free < 4` holds: at the end of rounds 20, 80 (of two requests) and 200."""
+
+
 class FakeDesk:
     """A `Desk` that answers from lists."""
 
     trace = "runs/mooncake"
+    key = "mooncake"
 
     def __init__(self, found: Iterable[object] = FOUND, lost: Iterable[object] = LOST) -> None:
         self.found, self.lost = found, lost
         self.answer: Iterable[object] = ANSWER
         self.queries: list[tuple[str, int]] = []
+        self.hit_lists: dict[str, Iterable[object]] = {"pool.free < 4": HITS}
+        self.hit_gate: threading.Event | None = None
+        self.predicates: list[str] = []
         self.gate: threading.Event | None = None
         self.stop_at = 0
         self.asked: list[tuple[str, bool]] = []
@@ -130,6 +141,11 @@ class FakeDesk:
     def save(self, sql: str, path: Path) -> FakeStream:
         """Say that a file was written."""
         return FakeStream((Saved(str(path), 120),))
+
+    def hits(self, predicate: str) -> FakeStream:
+        """Return the hits that are written down for a predicate."""
+        self.predicates.append(predicate)
+        return FakeStream(self.hit_lists.get(predicate, (HitTotal(0, True),)), self.hit_gate, 0)
 
     def language(self) -> LanguageLoader:
         """Return the real one."""

@@ -24,6 +24,7 @@ def open_terminal(place: Place, request: str | None = None) -> None:
         require_terminal()
     except NoTerminal as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
+    from tsviz.replay.identity import identity
     from tsviz.replay.recorded import open_view
     from tsviz.tui.app import run
     from tsviz.tui.desk import TraceDesk
@@ -31,5 +32,5 @@ def open_terminal(place: Place, request: str | None = None) -> None:
     bundle, part = open_place(place)
     with unreadable():
         view = open_view(bundle, part.node, part.rank)
-    desk = TraceDesk(str(place.path), part.node, part.rank)
+    desk = TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part))
     run(view, start_round=place.round or 1, start_stop=place.stop, request=request, desk=desk)

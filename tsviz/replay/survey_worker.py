@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle
 
-from .survey import Answer, Failed, findings, lost_time, to_json
+from .survey import Answer, Failed, findings, hit_list, lost_time, to_json
 
 _NICE = 5
 """Whoever looks at the screen goes first."""
@@ -51,7 +51,10 @@ def _answers(ask: dict[str, Any], tell: Any) -> Iterator[Answer]:
     bundle = open_bundle(ask["trace"])
     if ask["what"] == "findings":
         return findings(bundle, derive=ask["derive"], tell=tell)
-    return lost_time(bundle.part(ask["node"], ask["rank"]), derive=ask["derive"], tell=tell)
+    part = bundle.part(ask["node"], ask["rank"])
+    if ask["what"] == "hits":
+        return hit_list(ask["trace"], part, ask["predicate"])
+    return lost_time(part, derive=ask["derive"], tell=tell)
 
 
 def _say(out: TextIO, answer: Answer) -> None:

@@ -26,6 +26,10 @@ class Desk(Protocol):
     def trace(self) -> str:
         """The trace as a command takes it."""
 
+    @property
+    def key(self) -> str:
+        """Which trace it is, whatever its path (`tsviz.replay.identity`): what the user keeps hangs on it."""
+
     def findings(self, *, derive: bool) -> Stream:
         """Ask for every finding of every part (`tsviz.replay.survey`); `derive` re-executes for decisions."""
 
@@ -41,12 +45,16 @@ class Desk(Protocol):
     def language(self) -> Stream:
         """Load what the editor knows of SQL (`tsviz.tui.language`)."""
 
+    def hits(self, predicate: str) -> Stream:
+        """Ask for every position of the part at which a predicate holds (`tsviz.replay.survey`)."""
+
 
 class TraceDesk:
     """The desk of a part of a bundle on disk."""
 
-    def __init__(self, trace: str, node: str, rank: int) -> None:
+    def __init__(self, trace: str, node: str, rank: int, key: str = "") -> None:
         self.trace = trace
+        self.key = key
         self._part = {"trace": trace, "node": node, "rank": rank}
 
     def findings(self, *, derive: bool) -> Stream:
@@ -74,6 +82,12 @@ class TraceDesk:
         from tsviz.tui.language import LanguageLoader
 
         return LanguageLoader()
+
+    def hits(self, predicate: str) -> Stream:
+        """Ask where a predicate holds."""
+        from tsviz.replay.survey_child import Survey
+
+        return Survey(self._part | {"what": "hits", "predicate": predicate})
 
     def _survey(self, what: str, derive: bool) -> Stream:
         from tsviz.replay.survey_child import Survey
