@@ -14,7 +14,7 @@ from tsviz.replay.snapshot import RecordedView
 from tsviz.replay.stops import Entry, RoundStory
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import NoDestination, ToRequest, ToRound
-from tsviz.tui.keys import LATER, Key, bindings, display
+from tsviz.tui.keys import Key, bindings, display
 from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
@@ -30,6 +30,7 @@ from tsviz.tui.scene import PANES
 from tsviz.tui.screens.answers import opened
 from tsviz.tui.screens.elsewhere import Elsewhere
 from tsviz.tui.screens.goto import GoTo
+from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.strip import LANE_ORDERS, Window
 from tsviz.tui.widgets.pane import Pane
@@ -413,9 +414,9 @@ class MainScreen(Elsewhere):
         """Show every key."""
         self.app.push_screen(Sheet("Help", lambda width: help_lines(self.keys, width)))
 
-    def action_later(self, what: str) -> None:
-        """Say what this key will do and why it cannot now."""
-        self.say(LATER[what])
+    def action_pages(self) -> None:
+        """Open the map of all pages."""
+        open_pages(self)
 
     def action_theme(self) -> None:
         """Dark or light."""
