@@ -14,6 +14,7 @@ from textual.app import App
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.commands import Actions
 from tsviz.tui.desk import Desk
+from tsviz.tui.keymap import chosen_keys, keymap_of
 from tsviz.tui.keys import rebound
 from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
@@ -59,7 +60,8 @@ class DebuggerApp(App[None]):
         self._start_round = start_round
         self._start_stop = start_stop
         self._request = request
-        self._keys = dict(keymap or {})
+        chosen = keymap_of(keymap or {})
+        self._keys, self._key_problems = chosen.keys, chosen.problems
         self._desk = desk
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -70,6 +72,7 @@ class DebuggerApp(App[None]):
         """Return the main screen."""
         screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys), self._start_stop)
         screen.attend(self._desk, self._keys)
+        self.main = screen
         return screen
 
     def action_legend(self) -> None:
@@ -79,6 +82,9 @@ class DebuggerApp(App[None]):
     def on_mount(self) -> None:
         """Take the user's keys."""
         self.set_keymap(self._keys)
+        if self._key_problems:
+            more = f" (and {len(self._key_problems) - 1} more)" if len(self._key_problems) > 1 else ""
+            self.main.say(f"Keys: {self._key_problems[0]}{more}", "warn")
 
 
 def run(
@@ -95,4 +101,6 @@ def run(
         NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
     """
     require_terminal()
-    DebuggerApp(view, start_round=start_round, start_stop=start_stop, request=request, desk=desk).run()
+    keymap = chosen_keys()
+    app = DebuggerApp(view, start_round=start_round, start_stop=start_stop, request=request, desk=desk, keymap=keymap)
+    app.run()

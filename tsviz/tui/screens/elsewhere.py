@@ -8,6 +8,7 @@ from functools import partial
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.clean import clean
 from tsviz.tui.desk import Desk
+from tsviz.tui.destination import ToMoment
 from tsviz.tui.jobs import Told
 from tsviz.tui.notes import Note
 from tsviz.tui.own_marks import with_own
@@ -24,6 +25,7 @@ from tsviz.tui.screens.watches import Here, WatchesScreen, hit_jump
 from tsviz.tui.strip import Strip
 from tsviz.tui.study import Study
 from tsviz.tui.trail import Spot, Trail
+from tsviz.tui.view import Clocked
 
 _BEFORE_CHECKS_S = 0.5
 """The first frame is drawn before the checks begin to take the processor."""
@@ -47,6 +49,27 @@ def landed(view: RecordedView, jump: Jump) -> Landed:
     return Landed(jump, next((r.submission for r in reversed(lines) if r.request == jump.request), None))
 
 
+@dataclass(frozen=True, slots=True)
+class AtMoment:
+    """Where a moment leads: the round and a note, or the reason why nowhere."""
+
+    moment: ToMoment
+    round: int | None
+    words: str
+
+
+def at_moment(view: RecordedView, moment: ToMoment) -> AtMoment:
+    """Look for the round of a moment."""
+    if not isinstance(view, Clocked):
+        return AtMoment(moment, None, "the times of this view are not known")
+    from tsviz.replay.moments import NoMoment
+
+    found = view.round_at(moment.time_ns, wall=moment.wall)
+    if isinstance(found, NoMoment):
+        return AtMoment(moment, None, found.reason)
+    return AtMoment(moment, found.round, found.note)
+
+
 class Elsewhere(SteppingScreen):
     """Opens the other screens. `study` is None where the view is no trace on disk."""
 
@@ -64,6 +87,11 @@ class Elsewhere(SteppingScreen):
             case Opened(head) if head.rounds and self.study is not None and not self.study.findings.known.asked:
                 self.study.listen(self._studied_more)
                 self.set_timer(_BEFORE_CHECKS_S, self._check)
+            case AtMoment(_, None, reason):
+                self.say(f"Nowhere to go: {reason}.", "bad")
+            case AtMoment(moment, int() as round_, note):
+                words = f"Round {round_:,} was under way at {clean(moment.words)}"
+                self.go(round_, message=f"{words}: {note}." if note else f"{words}.", message_role="message")
             case Landed(jump, submission):
                 if submission is not None:
                     self.scene = replace(self.scene, selected=submission, selected_id=jump.request)
@@ -130,6 +158,24 @@ class Elsewhere(SteppingScreen):
         if jump is not None:
             self.stop_playing()
             self.fetcher.do("jump", partial(landed, jump=jump))
+
+    def seek_moment(self, moment: ToMoment) -> None:
+        """Look for the round of a moment."""
+        self.fetcher.do("moment", partial(at_moment, moment=moment))
+
+    def go_to_finding(self, number: int) -> None:
+        """Go to a finding by its number in the list."""
+        study = self._studied()
+        if study is None:
+            return None
+        found = study.findings.found
+        if number > len(found):
+            known = "are so far" if study.findings.known.running else "are"
+            return self.say(f"Nowhere to go: there {known} {len(found):,} findings.", "bad")
+        one = found[number - 1]
+        if one.part != self._part:
+            return self.say(f"Finding {number:,} is in part {one.part}.", "bad")
+        return self.jump(Jump(one.rounds[0], one.requests[0] if one.requests else "", None, one.sentence))
 
     # The other screens
 
