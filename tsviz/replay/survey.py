@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from .sides import MetSome, Sides, met_from_json, sides_from_json
+
 if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
 
@@ -114,7 +116,7 @@ class Failed:
     error: str
 
 
-Answer = Progress | Extent | Looked | Plan | LostTime | HitPlaces | HitTotal | Refused | Failed
+Answer = Progress | Extent | Looked | Plan | LostTime | HitPlaces | HitTotal | Refused | Failed | Sides | MetSome
 Tell = Callable[[Answer], None]
 _AT_ONCE = 500
 _POSITIONS_AT_ONCE = 20_000
@@ -243,6 +245,10 @@ def from_json(data: Mapping[str, Any]) -> Answer:
             at = values["at"]
             place = None if at is None else (int(at[0]), int(at[1]))
             return Refused(values["kind"], values["message"], place, tuple(values["candidates"]))
+        case "Sides":
+            return sides_from_json(values)
+        case "MetSome":
+            return met_from_json(values)
         case "LostTime":
             from .lost_keys import key_from_json
 

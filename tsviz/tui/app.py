@@ -33,6 +33,7 @@ class DebuggerApp(App[None]):
         request: Request id to select, looked for in the whole trace.
         keymap: Keys in place of ours, by binding id (the help sheet lists them).
         desk: What more can be asked about the trace; None where it is none on disk.
+        compare: Another trace, to be compared with at once.
         theme: Name of a theme; with NO_COLOR nothing is coloured whatever is named here.
     """
 
@@ -49,6 +50,7 @@ class DebuggerApp(App[None]):
         request: str | None = None,
         keymap: Mapping[str, str] | None = None,
         desk: Desk | None = None,
+        compare: str = "",
         theme: str = "tsviz-dark",
     ) -> None:
         no_color = "NO_COLOR" in os.environ
@@ -63,6 +65,7 @@ class DebuggerApp(App[None]):
         chosen = keymap_of(keymap or {})
         self._keys, self._key_problems = chosen.keys, chosen.problems
         self._desk = desk
+        self._compare = compare
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give themes that are not ours the colours of our roles."""
@@ -71,7 +74,7 @@ class DebuggerApp(App[None]):
     def get_default_screen(self) -> MainScreen:
         """Return the main screen."""
         screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys), self._start_stop)
-        screen.attend(self._desk, self._keys)
+        screen.attend(self._desk, self._keys, self._compare)
         self.main = screen
         return screen
 
@@ -94,6 +97,7 @@ def run(
     start_stop: int | None = None,
     request: str | None = None,
     desk: Desk | None = None,
+    compare: str = "",
 ) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
@@ -102,5 +106,7 @@ def run(
     """
     require_terminal()
     keymap = chosen_keys()
-    app = DebuggerApp(view, start_round=start_round, start_stop=start_stop, request=request, desk=desk, keymap=keymap)
+    app = DebuggerApp(
+        view, start_round=start_round, start_stop=start_stop, request=request, desk=desk, keymap=keymap, compare=compare
+    )
     app.run()

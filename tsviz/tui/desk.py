@@ -42,6 +42,9 @@ class Desk(Protocol):
     def save(self, sql: str, path: Path) -> Stream:
         """Ask SQL and write the whole answer to a new file."""
 
+    def compare(self, other: str) -> Stream:
+        """Compare the part with that of another trace (`tsviz.replay.side_by_side`)."""
+
     def language(self) -> Stream:
         """Load what the editor knows of SQL (`tsviz.tui.language`)."""
 
@@ -82,6 +85,12 @@ class TraceDesk:
         from tsviz.tui.language import LanguageLoader
 
         return LanguageLoader()
+
+    def compare(self, other: str) -> Stream:
+        """Compare with another trace."""
+        from tsviz.replay.survey_child import Survey
+
+        return Survey(self._part | {"what": "compare", "other": other})
 
     def hits(self, predicate: str) -> Stream:
         """Ask where a predicate holds."""

@@ -59,6 +59,7 @@ def screens() -> dict[str, dict[str, str]]:
     """Return every binding with an id, by the name of its screen: id to keys."""
     from tsviz.tui.screens.ask_line import AskLine
     from tsviz.tui.screens.chart import ChartScreen
+    from tsviz.tui.screens.compare import CompareScreen
     from tsviz.tui.screens.findings import FindingsScreen
     from tsviz.tui.screens.goto import GoTo
     from tsviz.tui.screens.lost import LostScreen
@@ -70,8 +71,8 @@ def screens() -> dict[str, dict[str, str]]:
     from tsviz.tui.screens.watches import WatchesScreen
 
     every = (
-        MainScreen, FindingsScreen, LostScreen, SqlScreen, ChartScreen, WatchesScreen, NotesScreen, PagesScreen, Sheet,
-        GoTo, AskLine,
+        MainScreen, FindingsScreen, LostScreen, SqlScreen, ChartScreen, WatchesScreen, NotesScreen, PagesScreen,
+        CompareScreen, Sheet, GoTo, AskLine,
     )  # fmt: skip
     return {
         screen.__name__: {b.id: b.key for b in screen.BINDINGS if isinstance(b, Binding) and b.id} for screen in every

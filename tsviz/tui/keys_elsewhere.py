@@ -10,6 +10,7 @@ ELSEWHERE_KEYS: tuple[Key, ...] = (
     Key("break", "b", "watches", "Breakpoints and watches: here, on the request, or any predicate", "Screens", "break"),
     Key("note", "'", "note", "Note something at the cursor; with no words it is a bookmark", "Screens"),
     Key("notes", '"', "notes", "All notes and bookmarks", "Screens"),
+    Key("compare", "D", "compare", "Compare with another trace: where they part, and what that did", "Screens"),
     Key("lost", "L", "lost", "Lost time: where the time of requests went, by cause", "Screens", "lost time"),
     Key("pages", "m", "pages", "Pages: who holds, caches and pins every page, and each page's life", "Screens"),
     Key("break.next", "c", "hit(1)", "Continue to the next hit of a breakpoint", "Jumping"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tsviz.replay.sides import Met, MetSome, Sides
 from tsviz.replay.survey import Extent, Failed, Looked, LostTime, Plan, Progress
 from tsviz.tui.desk import Desk, Stream
 from tsviz.tui.jobs import Done, Jobs, Told
@@ -17,7 +18,15 @@ from tsviz.tui.notes import Note, Notes
 from tsviz.tui.sql_state import SqlState
 from tsviz.tui.watches import Watches
 
-FINDINGS, LOST, SQL, SAVE, LANGUAGE, HITS = "findings", "lost time", "sql", "save", "language", "hits"
+FINDINGS, LOST, SQL, SAVE, LANGUAGE, HITS, COMPARE = (
+    "findings",
+    "lost time",
+    "sql",
+    "save",
+    "language",
+    "hits",
+    "compare",
+)
 _FOUND, _NOT_CHECKABLE = "found", "not_checkable"
 _SEVERITIES = ("broken", "stuck", "costly")
 
@@ -71,6 +80,16 @@ class Lost:
     time: tuple[LostTime, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Another trace beside this one: what was asked for, and what has arrived."""
+
+    other: str = ""
+    known: Known = Known()
+    sides: Sides | None = None
+    requests: tuple[Met, ...] = ()
+
+
 class Study:
     """Asks the desk, keeps what it answers, and tells whoever listens that something is new."""
 
@@ -81,6 +100,7 @@ class Study:
         self.lost = Lost()
         self.sql = SqlState()
         self.language: Language | None = None
+        self.comparison = Comparison()
         self.watches = Watches(desk.key)
         self.notes = Notes(desk.key)
         self._wanted: list[str] = []
@@ -165,6 +185,11 @@ class Study:
         self.notes.remove(note)
         self.changed()
 
+    def ask_compare(self, other: str) -> None:
+        """Compare with another trace."""
+        self.comparison = Comparison(other, Known(asked=True, running=True))
+        self._start(COMPARE, self.desk.compare(other))
+
     def load_language(self) -> None:
         """Load what the editor knows, unless it is loaded or loading."""
         if self.language is None and not self.jobs.running(LANGUAGE):
@@ -174,6 +199,10 @@ class Study:
         """Stop asking; what has come stays. Return whether something was stopped."""
         if not self.jobs.cancel(kind):
             return False
+        if kind == COMPARE:
+            self._take_comparison(Done("stopped"))
+            self.changed()
+            return True
         self._end(kind, "stopped")
         self.changed()
         return True
@@ -190,6 +219,10 @@ class Study:
     def take(self, told: Told) -> None:
         """Keep an answer of one of the jobs."""
         if not self.jobs.wanted(told):
+            return
+        if told.kind == COMPARE:
+            self._take_comparison(told.value)
+            self.changed()
             return
         match told.value:
             case Language() as language:
@@ -218,6 +251,18 @@ class Study:
             case Done() as done:
                 self._end(told.kind, done.error)
         self.changed()
+
+    def _take_comparison(self, value: object) -> None:
+        old = self.comparison
+        match value:
+            case Failed(error):
+                self.comparison = replace(old, known=replace(old.known, error=error))
+            case Done(error=error):
+                self.comparison = replace(old, known=replace(old.known, running=False, error=old.known.error or error))
+            case MetSome(some):
+                self.comparison = replace(old, requests=(*old.requests, *some))
+            case Sides() as sides:
+                self.comparison = replace(old, sides=sides)
 
     def _end(self, kind: str, error: str) -> None:
         self._know(kind, running=False, progress=None, error=self._known(kind).error or error)

@@ -15,6 +15,7 @@ from tsviz.tui.own_marks import with_own
 from tsviz.tui.panes.finding_lines import badge
 from tsviz.tui.screens.answers import Answered, Opened
 from tsviz.tui.screens.ask_line import AskLine
+from tsviz.tui.screens.compare import CompareScreen
 from tsviz.tui.screens.findings import FindingsScreen
 from tsviz.tui.screens.lost import LostScreen
 from tsviz.tui.screens.notes import NotesScreen
@@ -73,8 +74,9 @@ def at_moment(view: RecordedView, moment: ToMoment) -> AtMoment:
 class Elsewhere(SteppingScreen):
     """Opens the other screens. `study` is None where the view is no trace on disk."""
 
-    def attend(self, desk: Desk | None, keymap: dict[str, str]) -> None:
-        """Take the desk and the user's keys; called once, before the screen is mounted."""
+    def attend(self, desk: Desk | None, keymap: dict[str, str], other: str = "") -> None:
+        """Take the desk, the user's keys and the trace to compare with; called once, before the screen is mounted."""
+        self._other = other
         self.study = None if desk is None else Study(desk, self.post_message)
         self.trail = Trail()
         self._keymap = keymap
@@ -87,6 +89,9 @@ class Elsewhere(SteppingScreen):
             case Opened(head) if head.rounds and self.study is not None and not self.study.findings.known.asked:
                 self.study.listen(self._studied_more)
                 self.set_timer(_BEFORE_CHECKS_S, self._check)
+                if self._other:
+                    self.study.ask_compare(self._other)
+                    self.action_compare()
             case AtMoment(_, None, reason):
                 self.say(f"Nowhere to go: {reason}.", "bad")
             case AtMoment(moment, int() as round_, note):
@@ -200,6 +205,12 @@ class Elsewhere(SteppingScreen):
         study = self._studied()
         if study is not None:
             self.app.push_screen(SqlScreen(study, self._part, self._keymap), self.jump)
+
+    def action_compare(self) -> None:
+        """Open the comparison."""
+        study = self._studied()
+        if study is not None:
+            self.app.push_screen(CompareScreen(study, self._keymap), self.jump)
 
     def action_lost(self) -> None:
         """Open lost time."""
