@@ -12,7 +12,7 @@ from textual.widgets import Input
 from tests.tui.fakes import HEAD, FakeView, FullView
 from tests.tui.helpers import pane_text, press, settle
 from tsviz.tui.app import DebuggerApp
-from tsviz.tui.keys import KEYS, LATER, bindings
+from tsviz.tui.keys import KEYS, bindings
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
@@ -288,16 +288,6 @@ async def test_the_position_is_copied_as_commands_take_it() -> None:
             await settle(pilot)
             await press(pilot, "n", "y")
             assert pilot.app.clipboard == position
-
-
-@pytest.mark.parametrize("key", ["c", "C", "b"])
-async def test_keys_of_what_is_not_there_yet_say_so(key: str) -> None:
-    """No key does nothing."""
-    async with app_at().run_test(size=SIZE) as pilot:
-        screen = await settle(pilot)
-        await press(pilot, key)
-        assert screen.scene.message in LATER.values()
-        assert "not on this screen yet" in pane_text(pilot.app, "bottom")
 
 
 @pytest.mark.parametrize(("key", "holds"), [("question_mark", "One round forward"), ("l", "lost its pages to others")])

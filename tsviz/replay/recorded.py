@@ -19,6 +19,7 @@ from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
 from .lifetimes import NEVER, Lifetimes, Longs, column, keys, words
+from .moments import AtRound, NoMoment, round_at
 from .pages_map import PagesHistory, open_pages
 from .recorded_rows import RecordedRows
 from .retractions import absences
@@ -48,7 +49,7 @@ class PartView:
         self, bundle: Bundle, part: Part, decided: DecidedView | None = None, inside: Inside | None = None
     ) -> None:
         """Read what every round needs; `decided` adds causes and reserves, `inside` stories. Raises `TraceError`."""
-        self._part = part
+        self._bundle, self._part = bundle, part
         self._decided = decided
         self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
         self._rounds = part.table("rounds")
@@ -249,6 +250,10 @@ class PartView:
     def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most pages that live tables held in each of at most `buckets` equal pieces of the rounds."""
         return self._inside.active_history(first_round, last_round, buckets)
+
+    def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
+        """Return the round of a moment: ns since 1970, or since the part's clock began."""
+        return round_at(self._bundle, self._part, time_ns, wall=wall)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from .sides import MetSome, Sides, met_from_json, sides_from_json
+
 if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
 
@@ -79,15 +81,46 @@ class LostTime:
 
 
 @dataclass(frozen=True, slots=True)
+class HitPlaces:
+    """Some positions at which a predicate holds, in order: rounds, stops (-1: the end of the round), requests."""
+
+    rounds: tuple[int, ...]
+    stops: tuple[int, ...]
+    submissions: tuple[int, ...]
+    """-1 where the predicate names no request."""
+    requests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HitTotal:
+    """How many positions there are, and what could not be asked."""
+
+    of: int
+    exact: bool
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a predicate has no hit list, and where in it."""
+
+    kind: str
+    message: str
+    at: tuple[int, int] | None = None
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Why there is no more."""
 
     error: str
 
 
-Answer = Progress | Extent | Looked | Plan | LostTime | Failed
+Answer = Progress | Extent | Looked | Plan | LostTime | HitPlaces | HitTotal | Refused | Failed | Sides | MetSome
 Tell = Callable[[Answer], None]
 _AT_ONCE = 500
+_POSITIONS_AT_ONCE = 20_000
 
 
 def findings(bundle: Bundle, *, derive: bool, tell: Tell) -> Iterator[Answer]:
@@ -127,6 +160,32 @@ def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     keys = lost_keys(lost)
     for first in range(0, len(keys), _AT_ONCE):
         yield LostTime(tuple(keys[first : first + _AT_ONCE]))
+
+
+def hit_list(trace: str, part: Part, predicate: str) -> Iterator[Answer]:
+    """Return every position of a part at which a predicate holds, in order; it runs in the locked query process."""
+    from tsviz.query.problem import QueryError
+
+    from .hits import Near, Wanted, hits_apart
+
+    try:
+        found = hits_apart([trace], predicate, Wanted.ALL, Near(part.node, part.rank))
+    except QueryError as error:
+        problem = error.problem
+        yield Refused(problem.kind.value, problem.message, problem.at, problem.candidates)
+        return
+    columns = {name: found.positions.column(name).to_pylist() for name in ("round", "stop", "submission", "request")}
+    for first in range(0, found.positions.num_rows, _POSITIONS_AT_ONCE):
+        some = {name: values[first : first + _POSITIONS_AT_ONCE] for name, values in columns.items()}
+        yield HitPlaces(
+            tuple(some["round"]),
+            tuple(-1 if stop is None else stop for stop in some["stop"]),
+            tuple(-1 if number is None else number for number in some["submission"]),
+            tuple(name or "" for name in some["request"]),
+        )
+    here = f"{part.node}/{part.rank}:"
+    unknown = tuple(str(one) for one in found.unknown if f"{one.node}/{one.rank}:" == here)
+    yield HitTotal(found.total.of, found.total.exact, unknown)
 
 
 def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Callable[[], Facts | None]]:
@@ -196,6 +255,18 @@ def from_json(data: Mapping[str, Any]) -> Answer:
         case "Looked":
             values["rounds"], values["requests"] = tuple(values["rounds"]), tuple(values["requests"])
             return Looked(**values)
+        case "HitPlaces":
+            return HitPlaces(**{name: tuple(value) for name, value in values.items()})
+        case "HitTotal":
+            return HitTotal(values["of"], values["exact"], tuple(values["unknown"]))
+        case "Refused":
+            at = values["at"]
+            place = None if at is None else (int(at[0]), int(at[1]))
+            return Refused(values["kind"], values["message"], place, tuple(values["candidates"]))
+        case "Sides":
+            return sides_from_json(values)
+        case "MetSome":
+            return met_from_json(values)
         case "LostTime":
             from .lost_keys import key_from_json
 
