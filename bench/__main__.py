@@ -26,6 +26,9 @@ FIGURES = {
     "p1-live": "p1_live",
     "p3": "p3_reexecution",
     "p4": "p4_hits",
+    "p5": "p5_findings",
+    "q1": "q1_sql",
+    "u1": "u1_step",
 }
 
 
