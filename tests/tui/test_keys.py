@@ -290,7 +290,7 @@ async def test_the_position_is_copied_as_commands_take_it() -> None:
             assert pilot.app.clipboard == position
 
 
-@pytest.mark.parametrize("key", ["c", "C", "b", "f", "m"])
+@pytest.mark.parametrize("key", ["c", "C", "b"])
 async def test_keys_of_what_is_not_there_yet_say_so(key: str) -> None:
     """No key does nothing."""
     async with app_at().run_test(size=SIZE) as pilot:

@@ -6,8 +6,6 @@ digests the signed numbers with the same bits, every column may be null, and row
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import pyarrow.parquet as pq
 
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
+from tsviz.trace.drafts import draft
 
 from .catalog import STATED, distinct
 from .parts import GROUPS, PARTS, RECORDED, Place, groups_table, parts_table
@@ -64,14 +63,10 @@ def new_directory(directory: Path) -> Iterator[Path]:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise FileExistsError(f"{directory}: expected a new or an empty directory")
     directory.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-    try:
-        yield draft
-        draft.chmod(0o755)
-        draft.replace(directory)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+    with draft(directory.parent, f".{directory.name}-") as made:
+        yield made
+        made.chmod(0o755)
+        made.replace(directory)
 
 
 def _export(bundles: Sequence[Bundle], directory: Path, names: Sequence[str]) -> list[Written]:

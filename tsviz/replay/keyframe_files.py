@@ -15,14 +15,15 @@ from tsviz.trace import layout
 from tsviz.trace.errors import Damaged, TraceError
 from tsviz.trace.reader import Part
 
-from .keyframes import Block, Keyframe, core_config, write_block
+from .keyframe_book import Keyframe
+from .keyframes import Block, core_config, write_block
 from .reexecute import Reexecution
 
 FOLDER = "keyframes"
 _LIST = "keyframes.json"
-_SECONDS = 0.35
-"""Of re-execution with its decisions written between two keyframes."""
-_BLOCK_FRAMES = 8
+_SECONDS = 0.2
+"""CPU time of re-execution, its decisions written, between two keyframes."""
+_BLOCK_FRAMES = 16
 _FREE_BYTES = 8 << 20
 _KEPT_BLOCKS = 4
 
@@ -39,13 +40,13 @@ class KeyframeWriter:
         self._pending: list[Keyframe] = []
         self._blocks: list[list[int]] = []
         self._written = 0
-        self._since = time.perf_counter()
+        self._since = time.thread_time()
         self._last_round = 0
 
     def offer(self, execution: Reexecution, round_: int) -> None:
         """Take a keyframe behind the plan of `round_` if it is time for one. Raises OSError."""
         if self._every is None:
-            if time.perf_counter() - self._since < _SECONDS:
+            if time.thread_time() - self._since < _SECONDS:
                 return
             if self._written > max(_FREE_BYTES, self._trace_bytes // 2 * round_ // self._rounds):
                 return
@@ -55,7 +56,7 @@ class KeyframeWriter:
         self._last_round = round_
         if len(self._pending) == _BLOCK_FRAMES:
             self._write()
-        self._since = time.perf_counter()
+        self._since = time.thread_time()
 
     def _write(self) -> None:
         data = write_block(self._pending)

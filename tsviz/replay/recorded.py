@@ -19,6 +19,7 @@ from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
 from .lifetimes import NEVER, Lifetimes, Longs, column, keys, words
+from .pages_map import PagesHistory, open_pages
 from .retractions import absences
 from .snapshot import (
     BlockTable,
@@ -222,6 +223,11 @@ class PartView:
         occupied = usable - column(self._rounds, "empty_pages")[low:high].astype(np.int64)
         starts = edges(0, len(occupied) - 1, buckets)[:-1]
         return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
+
+    @cached_property
+    def pages(self) -> PagesHistory:
+        """The pages of this part at every round, made when they are first asked for. Raises `TraceError`."""
+        return open_pages(self._part, self._life, lambda: self._absent.since_keys)
 
     def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
         """Return the requests that are there in some round of a window, in order of submission."""

@@ -68,12 +68,10 @@ KEYS: tuple[Key, ...] = (
     Key("later.continue", "c", "later('breakpoints')", "Continue to the next breakpoint", _LATER),
     Key("later.continue.back", "C", "later('breakpoints')", "Back to the previous breakpoint", _LATER),
     Key("later.break", "b", "later('breakpoints')", "Breakpoint here", _LATER),
-    Key("later.pages", "m", "later('pages')", "Map of all pages", _LATER),
 )
 
 LATER: dict[str, str] = {
     "breakpoints": "Breakpoints are not on this screen yet. tsviz sql finds rounds by predicate.",
-    "pages": "The pages map is not on this screen yet. tsviz sql tells a page's life: from page_life('full', 7).",
 }
 """What the keys of things that this screen cannot know yet answer."""
 

@@ -19,7 +19,7 @@ DARK: dict[str, str] = {
     "retracted": "#ff8f8f", "waiting": "#9fb2cc", "bootstrapping": "#9aa9be", "finished": "#98a3b4",
     "aborted": "#e08aa8", "unknown": "#ff9ef0",
     "new": "#7ee787", "replaced": "#ffc857", "dropped": "#ff8f8f", "hole": "#98a3b4", "zeroed": "#79dcf0",
-    "page": "#aab4c3",
+    "page": "#aab4c3", "lit": "#ffd166",
 }  # fmt: skip
 """Role to colour on the dark ground."""
 
@@ -34,7 +34,7 @@ LIGHT: dict[str, str] = {
     "retracted": "#b3151f", "waiting": "#3f5673", "bootstrapping": "#4f5d70", "finished": "#59636e",
     "aborted": "#962c5b", "unknown": "#93218a",
     "new": "#116329", "replaced": "#7f4f00", "dropped": "#b3151f", "hole": "#59636e", "zeroed": "#075f72",
-    "page": "#414b57",
+    "page": "#414b57", "lit": "#8a4b00",
 }  # fmt: skip
 """Role to colour on the light ground."""
 
@@ -157,6 +157,7 @@ def role_styles(widget: str) -> str:
     )
     rules += [f"{widget} .role--{role} {{ text-style: bold; }}" for role in bold]
     rules += [
+        f"{widget} .role--lit {{ text-style: bold underline; }}",
         f"{widget} .role--brand {{ background: $brand-ground; text-style: bold; }}",
         f"{widget} .role--cursor {{ background: $cursor; }}",
         f"{widget} .role--pool-bar, {widget} .role--budget {{ background: $bar-ground; }}",

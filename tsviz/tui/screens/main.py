@@ -30,6 +30,7 @@ from tsviz.tui.scene import PANES
 from tsviz.tui.screens.answers import opened
 from tsviz.tui.screens.elsewhere import Elsewhere
 from tsviz.tui.screens.goto import GoTo
+from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.strip import LANE_ORDERS, Window
 from tsviz.tui.widgets.pane import Pane
@@ -412,6 +413,10 @@ class MainScreen(Elsewhere):
     def action_help(self) -> None:
         """Show every key."""
         self.app.push_screen(Sheet("Help", lambda width: help_lines(self.keys, width)))
+
+    def action_pages(self) -> None:
+        """Open the map of all pages."""
+        open_pages(self)
 
     def action_later(self, what: str) -> None:
         """Say what this key will do and why it cannot now."""
