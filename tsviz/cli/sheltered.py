@@ -23,7 +23,7 @@ import click
 from tsviz.spawn import python_command, python_environment
 
 from .exit_codes import CliError, ExitCode
-from .schedulers import load_scheduler
+from .schedulers import SchedulerMissing, load_scheduler
 
 _VARIABLE = "TSVIZ_SHELTER"
 _MARK = struct.Struct("<qq32s")
@@ -45,6 +45,14 @@ def load_sheltered(name: str) -> Any:
     if inherited is None:
         raise SystemExit(_run(arguments))
     return _inside(inherited)
+
+
+def load_sheltered_or_twin() -> Any:
+    """Return the real package, sheltered, where it is installed; else the twin, which makes the same plans."""
+    try:
+        return load_sheltered("real")
+    except SchedulerMissing:
+        return load_scheduler("twin")
 
 
 def _inside(inherited: str) -> Any:
