@@ -30,6 +30,8 @@ from tsviz.tui.view import Clocked
 
 _BEFORE_CHECKS_S = 0.5
 """The first frame is drawn before the checks begin to take the processor."""
+_CHECKED_ROUNDS = 50_000
+"""Longer traces are checked when the findings are opened: their checks take minutes and a gigabyte."""
 _A_STEP = 1
 """Moves of so many rounds are steps; what is longer is a jump, which one may go back from."""
 
@@ -104,7 +106,8 @@ class Elsewhere(SteppingScreen):
 
     def _check(self) -> None:
         if self.study is not None and not self.study.findings.known.asked:
-            self.study.ask_findings()
+            if self.scene.rounds <= _CHECKED_ROUNDS:
+                self.study.ask_findings()
             self.study.ask_hits()
 
     def _studied_more(self) -> None:
