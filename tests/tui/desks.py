@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.tui.fakes import FullView
 from tsviz.replay.blame import Run
 from tsviz.replay.lost_keys import LostCause, LostKey, LostPhase
 from tsviz.replay.sides import Figure, Lane, Met, MetSome, Sides
@@ -135,6 +136,9 @@ class FakeDesk:
 
     def __init__(self, found: Iterable[object] = FOUND, lost: Iterable[object] = LOST) -> None:
         self.found, self.lost = found, lost
+        self.derived: Iterable[object] = ()
+        self.derive_gate: threading.Event | None = None
+        self.renewed = FullView()
         self.answer: Iterable[object] = ANSWER
         self.queries: list[tuple[str, int]] = []
         self.compared: Iterable[object] = (SIDES, MET)
@@ -149,6 +153,16 @@ class FakeDesk:
     def _stream(self, what: str, derive: bool, answers: Iterable[object]) -> FakeStream:
         self.asked.append((what, derive))
         self.streams.append(FakeStream(answers, self.gate, self.stop_at))
+        return self.streams[-1]
+
+    def view(self) -> FullView:
+        """Return the formula's trace, its decisions derived."""
+        return self.renewed
+
+    def derive(self) -> FakeStream:
+        """Return how far re-execution comes."""
+        self.asked.append(("derive", True))
+        self.streams.append(FakeStream(self.derived, self.derive_gate, 1))
         return self.streams[-1]
 
     def findings(self, *, derive: bool) -> FakeStream:

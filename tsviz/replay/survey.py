@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from .blame import Lost
     from .findings_model import Checked
+    from .index import Index
     from .lost_keys import LostKey
     from .why_facts import Facts
 
@@ -124,15 +125,20 @@ _POSITIONS_AT_ONCE = 20_000
 
 def findings(bundle: Bundle, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     """Make every check of every part; `derive` builds an index where decisions are not known. Raises `TraceError`."""
-    from .findings import CHECKS, check_part
+    from .findings import CHECKS, check_kept
 
     yield Plan(len(CHECKS) * len(bundle.parts))
     for part in bundle.parts:
         extent, facts = _facts(part, derive, tell)
         yield extent
-        for check in CHECKS:
-            for checked in check_part(bundle, part, facts, (check,), extent.note):
-                yield looked(checked)
+        for checked in check_kept(bundle, part, f"{extent.source} {extent.decided_round}", facts, extent.note):
+            yield looked(checked)
+
+
+def derive(bundle: Bundle, tell: Tell) -> Iterator[Answer]:
+    """Build the index of every part whose decisions are not known. Raises `TraceError`, OSError."""
+    for part in bundle.parts:
+        yield _extent(part, derive=True, tell=tell)[0]
 
 
 def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
@@ -140,8 +146,9 @@ def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     from .blame import blame
     from .lost_keys import lost_keys
 
-    extent, facts = _facts(part, derive, tell)
+    extent, read = _facts(part, derive, tell)
     yield extent
+    facts = read()
     if facts is None:
         return
     total = facts.life.count
@@ -181,13 +188,24 @@ def hit_list(trace: str, part: Part, predicate: str) -> Iterator[Answer]:
     yield HitTotal(found.total.of, found.total.exact, unknown)
 
 
-def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Facts | None]:
+def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Callable[[], Facts | None]]:
+    """Return how far decisions are known, and what reads them."""
+    extent, index = _extent(part, derive, tell)
+
+    def read() -> Facts | None:
+        from .why import facts_of
+
+        return None if extent.source == NONE else facts_of(part, index)
+
+    return extent, read
+
+
+def _extent(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Index | None]:
     from .index import build_index, open_index
-    from .why import facts_of
 
     name, last = f"{part.node}/{part.rank}", part.last_round
     if part.level == "decisions":
-        return Extent(name, RECORDED, last, last), facts_of(part, None)
+        return Extent(name, RECORDED, last, last), None
 
     def step(done: int, rounds: int) -> None:
         tell(Progress("rounds re-executed", done, rounds))
@@ -198,7 +216,7 @@ def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Facts | None]:
     note = "" if index.divergence is None else f"the twin leaves the recording in round {index.divergence.round:,}"
     if not index.last_round:
         return Extent(name, NONE, 0, last, note), None
-    return Extent(name, DERIVED, index.last_round, last, note), facts_of(part, index)
+    return Extent(name, DERIVED, index.last_round, last, note), index
 
 
 def looked(checked: Checked) -> Looked:

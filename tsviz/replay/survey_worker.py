@@ -18,7 +18,7 @@ from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle
 
 from .side_by_side import side_by_side
-from .survey import Answer, Failed, findings, hit_list, lost_time, to_json
+from .survey import Answer, Failed, derive, findings, hit_list, lost_time, to_json
 
 _NICE = 5
 """Whoever looks at the screen goes first."""
@@ -50,6 +50,8 @@ def main() -> None:
 
 def _answers(ask: dict[str, Any], tell: Any) -> Iterator[Answer]:
     bundle = open_bundle(ask["trace"])
+    if ask["what"] == "derive":
+        return derive(bundle, tell)
     if ask["what"] == "findings":
         return findings(bundle, derive=ask["derive"], tell=tell)
     part = bundle.part(ask["node"], ask["rank"])

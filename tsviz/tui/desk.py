@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from tsviz.replay.snapshot import RecordedView
+
 
 class Stream(Protocol):
     """Answers that arrive; `cancel`, from any thread, ends them."""
@@ -29,6 +31,12 @@ class Desk(Protocol):
     @property
     def key(self) -> str:
         """Which trace it is, whatever its path (`tsviz.replay.identity`): what the user keeps hangs on it."""
+
+    def view(self) -> RecordedView:
+        """Open the part anew, with what is known of it by now. Raises `TraceError`."""
+
+    def derive(self) -> Stream:
+        """Re-execute what was recorded without decisions, and keep these in the index."""
 
     def findings(self, *, derive: bool) -> Stream:
         """Ask for every finding of every part (`tsviz.replay.survey`); `derive` re-executes for decisions."""
@@ -58,7 +66,18 @@ class TraceDesk:
     def __init__(self, trace: str, node: str, rank: int, key: str = "") -> None:
         self.trace = trace
         self.key = key
+        self._node, self._rank = node, rank
         self._part = {"trace": trace, "node": node, "rank": rank}
+
+    def view(self) -> RecordedView:
+        """Open the part anew."""
+        from tsviz.replay.recorded import view_at
+
+        return view_at(self.trace, self._node, self._rank)
+
+    def derive(self) -> Stream:
+        """Build the index."""
+        return self._survey("derive", True)
 
     def findings(self, *, derive: bool) -> Stream:
         """Ask for the findings."""

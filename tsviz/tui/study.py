@@ -18,15 +18,8 @@ from tsviz.tui.notes import Note, Notes
 from tsviz.tui.sql_state import SqlState
 from tsviz.tui.watches import Watches
 
-FINDINGS, LOST, SQL, SAVE, LANGUAGE, HITS, COMPARE = (
-    "findings",
-    "lost time",
-    "sql",
-    "save",
-    "language",
-    "hits",
-    "compare",
-)
+FINDINGS, LOST, SQL, SAVE = "findings", "lost time", "sql", "save"
+LANGUAGE, HITS, COMPARE, DERIVE = "language", "hits", "compare", "derive"
 _FOUND, _NOT_CHECKABLE = "found", "not_checkable"
 _SEVERITIES = ("broken", "stuck", "costly")
 
@@ -98,6 +91,8 @@ class Study:
         self.jobs = Jobs(deliver)
         self.findings = Findings()
         self.lost = Lost()
+        self.derived = Known()
+        """How far the decisions of a trace that has none have come."""
         self.sql = SqlState()
         self.language: Language | None = None
         self.comparison = Comparison()
@@ -124,6 +119,12 @@ class Study:
         """Split the time, anew if it was split."""
         self.lost = Lost(Known(asked=True, running=True))
         self._start(LOST, self.desk.lost_time(derive=derive))
+
+    def ask_decisions(self) -> None:
+        """Re-execute for decisions, once."""
+        if not self.derived.asked:
+            self.derived = Known(asked=True, running=True)
+            self._start(DERIVE, self.desk.derive())
 
     def ask_sql(self, sql: str, rows: int) -> None:
         """Ask a query."""
@@ -268,11 +269,15 @@ class Study:
         self._know(kind, running=False, progress=None, error=self._known(kind).error or error)
 
     def _known(self, kind: str) -> Known:
+        if kind == DERIVE:
+            return self.derived
         return self.findings.known if kind == FINDINGS else self.lost.known
 
     def _know(self, kind: str, **changes: object) -> None:
         known = replace(self._known(kind), **changes)  # type: ignore[arg-type]
-        if kind == FINDINGS:
+        if kind == DERIVE:
+            self.derived = known
+        elif kind == FINDINGS:
             self.findings = replace(self.findings, known=known)
         else:
             self.lost = replace(self.lost, known=known)

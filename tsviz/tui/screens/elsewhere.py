@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.survey import Extent, Progress
 from tsviz.tui.clean import clean
 from tsviz.tui.desk import Desk
 from tsviz.tui.destination import ToMoment
-from tsviz.tui.jobs import Told
+from tsviz.tui.jobs import Done, Told
 from tsviz.tui.notes import Note
 from tsviz.tui.own_marks import with_own
 from tsviz.tui.panes.finding_lines import badge
@@ -28,6 +29,8 @@ from tsviz.tui.study import Study
 from tsviz.tui.trail import Spot, Trail
 from tsviz.tui.view import Clocked
 
+_DERIVE_ROUNDS = 200_000
+"""A longer trace is re-executed when somebody asks for it: minutes of a processor."""
 _BEFORE_CHECKS_S = 0.5
 """The first frame is drawn before the checks begin to take the processor."""
 _CHECKED_ROUNDS = 50_000
@@ -106,17 +109,24 @@ class Elsewhere(SteppingScreen):
 
     def _check(self) -> None:
         if self.study is not None and not self.study.findings.known.asked:
+            head = self.scene.head
             if self.scene.rounds <= _CHECKED_ROUNDS:
                 self.study.ask_findings()
+            elif (
+                head is not None and head.frontier.source == "none" and not head.live and head.rounds <= _DERIVE_ROUNDS
+            ):
+                self.study.ask_decisions()
             self.study.ask_hits()
 
     def _studied_more(self) -> None:
         study = self.study
         if study is None:
             return
-        changes: dict[str, object] = {}
-        if self.scene.badge != badge(study.findings):
-            changes["badge"] = badge(study.findings)
+        known = study.derived
+        progress = None if not known.running else (0, 0) if known.progress is None else known.progress
+        verifying = (progress.done, progress.total) if isinstance(progress, Progress) else progress
+        shown: dict[str, object] = {"badge": badge(study.findings), "verifying": verifying}
+        changes = {name: value for name, value in shown.items() if getattr(self.scene, name) != value}
         if self.scene.strip is not None and with_own(self.scene.strip, study, self._part) != self.scene.strip:
             changes["strip"] = self.scene.strip
         if changes:
@@ -130,9 +140,26 @@ class Elsewhere(SteppingScreen):
         super().put(**changes)
 
     def on_told(self, message: Told) -> None:
-        """Keep what a job of the study says."""
-        if self.study is not None:
-            self.study.take(message)
+        """Keep what a job of the study says; derive decisions where there are none, and look at them once they are."""
+        study, head = self.study, self.scene.head
+        if study is None:
+            return
+        study.take(message)
+        if head is None or head.frontier.source != "none":
+            return
+        match message.kind, message.value:
+            case "findings", Done() if study.findings.known.derivable and not head.live:
+                if head.rounds <= _DERIVE_ROUNDS:
+                    study.ask_decisions()
+            case "derive", Done() if any(extent.source == "derived" for extent in study.derived.extents):
+                self.fetcher.renew(study.desk.view)
+                study.ask_hits()
+                if head.rounds <= _CHECKED_ROUNDS or study.findings.known.asked:
+                    study.ask_findings()
+                if study.lost.known.derivable:
+                    study.ask_lost()
+            case _, Extent(part, "derived") if part == self._part and message.kind != "derive":
+                self.fetcher.renew(study.desk.view)
 
     def on_unmount(self) -> None:
         """End the jobs."""

@@ -157,6 +157,8 @@ class MainScreen(Elsewhere):
                 self.go(int(at), stop=int(inside) if inside else None, message="")
             case ("name", str() as request):
                 self._select_named(request)
+            case ("order", str() as order):
+                self.list_requests(order=order)
             case ("view", str() as view):
                 self.action_view(view)
             case ("step", int() as step):
