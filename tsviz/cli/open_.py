@@ -11,12 +11,16 @@ from .traces import Place, open_place, parse_place, unreadable
 @click.command("open", short_help="Step through a trace on the terminal.")
 @click.argument("trace")
 @click.option("--request", help="Select this request.")
-def command(trace: str, request: str | None) -> None:
-    """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys."""
-    open_terminal(parse_place(trace), request)
+@click.option("--follow", is_flag=True, help="Of a trace that is being written: show new rounds as they come.")
+def command(trace: str, request: str | None, follow: bool) -> None:
+    """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys.
+
+    A trace that is being written is shown as far as it is committed; F follows it, pauses and catches up.
+    """
+    open_terminal(parse_place(trace), request, follow=follow)
 
 
-def open_terminal(place: Place, request: str | None = None) -> None:
+def open_terminal(place: Place, request: str | None = None, *, follow: bool = False) -> None:
     """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
     from tsviz.tui.terminal import NoTerminal, require_terminal
 
@@ -31,5 +35,17 @@ def open_terminal(place: Place, request: str | None = None) -> None:
     bundle, part = open_place(place)
     with unreadable():
         view = open_view(bundle, part.node, part.rank)
-    desk = TraceDesk(str(place.path), part.node, part.rank)
-    run(view, start_round=place.round or 1, start_stop=place.stop, request=request, desk=desk)
+    follower = None
+    if view.head.live:
+        from tsviz.replay.follow import Follower
+
+        follower = Follower(place.path, part.node, part.rank)
+    run(
+        view,
+        start_round=place.round or (-1 if follow and view.head.live else 1),
+        start_stop=place.stop,
+        request=request,
+        desk=TraceDesk(str(place.path), part.node, part.rank),
+        follower=follower,
+        follow=follow and place.round is None,
+    )

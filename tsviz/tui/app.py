@@ -14,6 +14,7 @@ from textual.app import App
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.commands import Actions
 from tsviz.tui.desk import Desk
+from tsviz.tui.following import Follower
 from tsviz.tui.keys import rebound
 from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
@@ -31,6 +32,8 @@ class DebuggerApp(App[None]):
         start_stop: Stop in that round; None is the round as a whole.
         request: Request id to select, looked for in the whole trace.
         keymap: Keys in place of ours, by binding id (the help sheet lists them).
+        follower: Says how far the recording is, for a trace that is being written.
+        follow: Whether its new rounds are shown from the start.
         desk: What more can be asked about the trace; None where it is none on disk.
         theme: Name of a theme; with NO_COLOR nothing is coloured whatever is named here.
     """
@@ -48,6 +51,8 @@ class DebuggerApp(App[None]):
         request: str | None = None,
         keymap: Mapping[str, str] | None = None,
         desk: Desk | None = None,
+        follower: Follower | None = None,
+        follow: bool = False,
         theme: str = "tsviz-dark",
     ) -> None:
         no_color = "NO_COLOR" in os.environ
@@ -61,6 +66,7 @@ class DebuggerApp(App[None]):
         self._request = request
         self._keys = dict(keymap or {})
         self._desk = desk
+        self._follower, self._follow = follower, follow
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give themes that are not ours the colours of our roles."""
@@ -70,6 +76,7 @@ class DebuggerApp(App[None]):
         """Return the main screen."""
         screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys), self._start_stop)
         screen.attend(self._desk, self._keys)
+        screen.follow(self._follower, running=self._follow)
         return screen
 
     def action_legend(self) -> None:
@@ -88,6 +95,8 @@ def run(
     start_stop: int | None = None,
     request: str | None = None,
     desk: Desk | None = None,
+    follower: Follower | None = None,
+    follow: bool = False,
 ) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
@@ -95,4 +104,12 @@ def run(
         NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
     """
     require_terminal()
-    DebuggerApp(view, start_round=start_round, start_stop=start_stop, request=request, desk=desk).run()
+    DebuggerApp(
+        view,
+        start_round=start_round,
+        start_stop=start_stop,
+        request=request,
+        desk=desk,
+        follower=follower,
+        follow=follow,
+    ).run()

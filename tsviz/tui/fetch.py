@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot
+from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot, TraceHead
 from tsviz.replay.stops import NotKnown, RoundStory
 from tsviz.tui.frame import LAST, Ask, Frame, Listing, make_listing
 from tsviz.tui.view import StoryTeller
@@ -34,6 +34,13 @@ class Failure:
 
     wish: object
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A newer view of the same trace answers from now on."""
+
+    head: TraceHead
 
 
 class Fetcher:
@@ -90,6 +97,19 @@ class Fetcher:
     def do(self, kind: str, job: Callable[[RecordedView], Result]) -> None:
         """Wish for `job(view)`, newest of its kind only."""
         self._wish(kind, lambda: job(self._view), kind)
+
+    def renew(self, view: RecordedView) -> None:
+        """Answer from `view` from now on; what was made of the one before is forgotten."""
+
+        def job() -> Result:
+            self._view = view
+            for kept in (self._snapshots, self._stories, self._listings):
+                kept.clear()
+            with self._changed:
+                self._frames.clear()
+            return Renewed(view.head)
+
+        self._wish("renew", job, "renew")
 
     def _wish(self, kind: str, job: Callable[[], Result], name: object) -> None:
         def guarded() -> Result:

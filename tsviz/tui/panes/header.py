@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tsviz.tui.clean import shorten
+from tsviz.tui.following import follow_spans
 from tsviz.tui.lines import Document, Line, Lines, Span, spread
 from tsviz.tui.numbers import clock_time, counted, grouped, percent
 from tsviz.tui.scene import Scene
@@ -32,7 +33,9 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
     left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
     right = [Span("● recorded", "good"), Span(" ")]
-    if head.live:
+    if scene.follow is not None:
+        right[1:1] = [Span("  "), *follow_spans(scene.follow, head.rounds, width)]
+    elif head.live:
         right[1:1] = [Span("  "), Span("◍ live", "warn")]
     elif width >= _FINISHED_FROM_CELLS:
         right[1:1] = [Span("  "), Span("■ finished", "dim")]
