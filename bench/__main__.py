@@ -24,6 +24,7 @@ FIGURES = {
     "s8": "s8_observer",
     "k1": "k1_snapshot",
     "p3": "p3_reexecution",
+    "p4": "p4_hits",
 }
 
 

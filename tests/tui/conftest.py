@@ -1,4 +1,4 @@
-"""Views of recordings that ship, with their decisions derived once."""
+"""Views of recordings that ship, with their decisions derived once; and folders of its own for what a user keeps."""
 
 from __future__ import annotations
 
@@ -34,3 +34,11 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
 
     yield open_
     patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep state and configuration below `tmp_path`."""
+    monkeypatch.setenv("TSVIZ_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("TSVIZ_CONFIG", str(tmp_path / "config"))
+    return tmp_path

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tsviz.query.values import values
+
 from .output import Rows, clean, plain
-from .values import values
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
 
+from .lookups import lookups
 from .parts import GROUPS, PARTS, Place, groups_table, parts_table, readable
 from .source import Bundle, Part
 
@@ -66,7 +67,7 @@ class Catalog:
             if data is None or (isinstance(data, pa.Table) and data.num_rows == 0):
                 continue
             names = frozenset(data.schema.names)
-            found.append(_Source(place, _consolidated(data) if isinstance(data, pa.Table) else data, names))
+            found.append(_Source(place, _consolidated(data) if isinstance(data, pa.Table) else lookups(data), names))
         return found
 
     def install(self, connection: Any) -> None:

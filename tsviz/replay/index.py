@@ -9,7 +9,6 @@ import hashlib
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,6 +23,7 @@ from tsviz.trace import layout
 from tsviz.trace.catalogue import LEVELS, TABLES
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.decided import DECIDED
+from tsviz.trace.drafts import draft
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import DATASET_ROWS, Part, open_bundle
 
@@ -122,16 +122,12 @@ def build_index(part: Part, *, progress: Callable[[int, int], None] | None = Non
         return existing
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix="draft-", dir=cache))
-    try:
-        derivation = derive(part, draft, progress=progress)
-        layout.write_json(draft / _INDEX_FILE, _describe(derivation))
+    with draft(cache, "draft-", own=True) as directory:
+        derivation = derive(part, directory, progress=progress)
+        layout.write_json(directory / _INDEX_FILE, _describe(derivation))
         target = cache / content_key(part)
         shutil.rmtree(target, ignore_errors=True)
-        draft.replace(target)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+        directory.replace(target)
     return Index(target)
 
 

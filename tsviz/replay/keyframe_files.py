@@ -15,14 +15,15 @@ from tsviz.trace import layout
 from tsviz.trace.errors import Damaged, TraceError
 from tsviz.trace.reader import Part
 
-from .keyframes import Block, Keyframe, core_config, write_block
+from .keyframe_book import Keyframe
+from .keyframes import Block, core_config, write_block
 from .reexecute import Reexecution
 
 FOLDER = "keyframes"
 _LIST = "keyframes.json"
 _SECONDS = 0.35
 """Of re-execution with its decisions written between two keyframes."""
-_BLOCK_FRAMES = 8
+_BLOCK_FRAMES = 16
 _FREE_BYTES = 8 << 20
 _KEPT_BLOCKS = 4
 

@@ -23,8 +23,8 @@ from tsviz.trace.decided import DECIDED, DecisionRows
 from tsviz.trace.reader import Part
 
 from .call_log import CallLog
+from .keyframe_book import Keyframe
 from .keyframe_files import KeyframeFiles
-from .keyframes import Keyframe
 from .live_state import LiveRow, Seen, plan_rows, record_rows
 from .reexecute import Executed, Reexecution
 from .verify import Divergence, compare
