@@ -7,20 +7,27 @@ import click
 from .exit_codes import CliError, ExitCode
 from .traces import Place, open_place, parse_place, unreadable
 
+THEMES = ("dark", "light", "deuteranopia", "tritanopia", "plain")
+"""As `tsviz.tui.theme` names them; a test holds the two together, because a command line loads no toolkit."""
+
 
 @click.command("open", short_help="Step through a trace on the terminal.")
 @click.argument("trace")
 @click.option("--request", help="Select this request.")
 @click.option("--follow", is_flag=True, help="Of a trace that is being written: show new rounds as they come.")
-def command(trace: str, request: str | None, follow: bool) -> None:
+@click.option(
+    "--theme", type=click.Choice(THEMES), envvar="TSVIZ_THEME",
+    help="Colours; also TSVIZ_THEME. NO_COLOR takes them all away.",
+)  # fmt: skip
+def command(trace: str, request: str | None, follow: bool, theme: str | None) -> None:
     """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys.
 
     A trace that is being written is shown as far as it is committed; F follows it, pauses and catches up.
     """
-    open_terminal(parse_place(trace), request, follow=follow)
+    open_terminal(parse_place(trace), request, follow=follow, theme=theme)
 
 
-def open_terminal(place: Place, request: str | None = None, *, follow: bool = False) -> None:
+def open_terminal(place: Place, request: str | None = None, *, follow: bool = False, theme: str | None = None) -> None:
     """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
     from tsviz.tui.terminal import NoTerminal, require_terminal
 
@@ -48,4 +55,5 @@ def open_terminal(place: Place, request: str | None = None, *, follow: bool = Fa
         desk=TraceDesk(str(place.path), part.node, part.rank),
         follower=follower,
         follow=follow and place.round is None,
+        theme=theme,
     )

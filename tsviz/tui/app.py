@@ -20,7 +20,7 @@ from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.terminal import require_terminal
-from tsviz.tui.theme import DEFAULTS, THEMES
+from tsviz.tui.theme import DEFAULTS, THEMES, chosen_theme, next_theme
 
 
 class DebuggerApp(App[None]):
@@ -79,6 +79,11 @@ class DebuggerApp(App[None]):
         screen.follow(self._follower, running=self._follow)
         return screen
 
+    def action_next_theme(self) -> None:
+        """Take the next theme: dark, light, deuteranopia, tritanopia, plain; nothing changes where NO_COLOR is set."""
+        if "NO_COLOR" not in os.environ:
+            self.theme = next_theme(self.theme)
+
     def action_legend(self) -> None:
         """Show what each glyph means, over whatever screen."""
         self.push_screen(Sheet("Legend", legend_lines))
@@ -97,6 +102,7 @@ def run(
     desk: Desk | None = None,
     follower: Follower | None = None,
     follow: bool = False,
+    theme: str | None = None,
 ) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
@@ -112,4 +118,5 @@ def run(
         desk=desk,
         follower=follower,
         follow=follow,
+        theme=chosen_theme(theme),
     ).run()

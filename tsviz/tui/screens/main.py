@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from textual import events
@@ -423,9 +424,9 @@ class MainScreen(Following, Elsewhere):
         """Say what this key will do and why it cannot now."""
         self.say(LATER[what])
 
-    def action_theme(self) -> None:
-        """Dark or light."""
-        if self.app.no_color:
+    async def action_theme(self) -> None:
+        """Take the next theme."""
+        if self.app.no_color and "NO_COLOR" in os.environ:
             return self.say("NO_COLOR is set: nothing is coloured.")
-        self.app.theme = "tsviz-light" if self.app.current_theme.dark else "tsviz-dark"
-        return None
+        await self.app.run_action("next_theme")
+        return self.say(f"Theme {self.app.theme.removeprefix('tsviz-')}.")
