@@ -76,7 +76,8 @@ def subject_of(place: Place, bundle: Bundle, parts: Sequence[Part], recorded_onl
 def _part(bundle: Bundle, part: Part, recorded_only: bool) -> SubjectPart:
     from tsviz.report.subject import SubjectPart
 
-    checked, facts = check(bundle, part, recorded_only)
+    checked, read = check(bundle, part, recorded_only)
+    facts = read()
     shares = []
     if facts is not None:
         from tsviz.replay.blame import blame
