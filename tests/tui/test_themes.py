@@ -19,7 +19,7 @@ from tsviz.tui.panes.page_card import EVENT_SIGNS
 from tsviz.tui.theme import CHOICES, DARK, DECORATION, GROUNDS, ROLES, chosen_theme, contrast
 
 PALETTES = {"deuteranopia": DARK | DEUTERANOPIA, "tritanopia": DARK | TRITANOPIA}
-BARS = {"pool", "pool-bar", "budget"}
+BARS = {"pool", "pool-bar", "pool-cached", "budget"}
 
 # Machado, Oliveira, Fernandes 2009, severity 1: what is left of linear RGB.
 SIGHT = {

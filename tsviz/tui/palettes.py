@@ -9,7 +9,7 @@ from __future__ import annotations
 DEUTERANOPIA: dict[str, str] = {
     "good": "#3fa5ff", "warn": "#fff0a0", "bad": "#ffb000", "transfer": "#d6d0a5",
     "prefilling": "#ffd84a", "decoding": "#5aa2ff", "remote": "#ded8da", "prefill-done": "#a8d0ff",
-    "retracted": "#e09000", "waiting": "#9cb79c", "bootstrapping": "#95b07e", "aborted": "#c08a40",
+    "retracted": "#e09000", "waiting": "#9cb79c", "bootstrapping": "#95b07e", "aborted": "#c8924a",
     "unknown": "#ffa5e8", "new": "#6cb6ff", "replaced": "#fff3b0", "dropped": "#ffa030", "zeroed": "#b2ffd6",
     "page": "#dfe3ea", "pool-full": "#ffb000", "budget": "#5aa2ff",
 }  # fmt: skip
@@ -18,7 +18,7 @@ DEUTERANOPIA: dict[str, str] = {
 TRITANOPIA: dict[str, str] = {
     "good": "#a4ffff", "warn": "#ffff5e", "bad": "#ff6b7a", "transfer": "#ff40ff",
     "prefilling": "#ffd0d8", "decoding": "#2bd4c8", "remote": "#babfff", "prefill-done": "#a5e3c0",
-    "retracted": "#ff5c70", "waiting": "#c99de5", "bootstrapping": "#ffffff", "aborted": "#e08aa8",
+    "retracted": "#ff6678", "waiting": "#c99de5", "bootstrapping": "#ffffff", "aborted": "#e08aa8",
     "unknown": "#ff9ef0", "new": "#39d0d8", "replaced": "#ffe0e0", "dropped": "#ff7a88", "zeroed": "#9adaff",
     "page": "#dfe3ea", "pool": "#22fbd8", "pool-bar": "#22fbd8", "pool-full": "#ff6b7a", "budget": "#2bd4c8",
     "lit": "#98db03",
