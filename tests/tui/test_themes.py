@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.tui.fakes import FullView
-from tests.tui.helpers import press, settle
+from tests.tui.helpers import press, screen_text, settle
 from tsviz.cli.open_ import THEMES as OFFERED
 from tsviz.replay.pages_values import CODES
 from tsviz.tui import theme as themes
@@ -119,3 +119,14 @@ async def test_the_key_goes_through_every_theme(monkeypatch: pytest.MonkeyPatch)
             known = {"tsviz-plain": {"default"}}.get(pilot.app.theme)
             assert known is None or colours <= known, colours
         assert names == [*list(CHOICES.values())[1:], "tsviz-dark"]
+
+
+@pytest.mark.parametrize("theme", CHOICES)
+async def test_every_theme_says_the_same(theme: str) -> None:
+    """The characters of the screen do not depend on the theme: what a colour tells, a glyph or a word tells too."""
+    async with DebuggerApp(FullView(), start_round=64, theme=chosen_theme(theme)).run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        said = screen_text(pilot.app)
+        pilot.app.theme = "tsviz-dark"
+        await settle(pilot)
+        assert screen_text(pilot.app) == said
