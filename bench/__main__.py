@@ -28,6 +28,7 @@ FIGURES = {
     "p4": "p4_hits",
     "p5": "p5_findings",
     "q1": "q1_sql",
+    "u1": "u1_step",
 }
 
 

@@ -14,20 +14,23 @@ THEMES = ("dark", "light", "deuteranopia", "tritanopia", "plain")
 @click.command("open", short_help="Step through a trace on the terminal.")
 @click.argument("trace")
 @click.option("--request", help="Select this request.")
+@click.option("--compare", default="", metavar="TRACE", help="Open side by side with another trace.")
 @click.option("--follow", is_flag=True, help="Of a trace that is being written: show new rounds as they come.")
 @click.option(
     "--theme", type=click.Choice(THEMES), envvar="TSVIZ_THEME",
     help="Colours; also TSVIZ_THEME. NO_COLOR takes them all away.",
 )  # fmt: skip
-def command(trace: str, request: str | None, follow: bool, theme: str | None) -> None:
+def command(trace: str, request: str | None, compare: str, follow: bool, theme: str | None) -> None:
     """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys.
 
     A trace that is being written is shown as far as it is committed; F follows it, pauses and catches up.
     """
-    open_terminal(parse_place(trace), request, follow=follow, theme=theme)
+    open_terminal(parse_place(trace), request, compare, follow=follow, theme=theme)
 
 
-def open_terminal(place: Place, request: str | None = None, *, follow: bool = False, theme: str | None = None) -> None:
+def open_terminal(
+    place: Place, request: str | None = None, compare: str = "", *, follow: bool = False, theme: str | None = None
+) -> None:
     """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
     from tsviz.tui.terminal import NoTerminal, require_terminal
 
@@ -35,6 +38,7 @@ def open_terminal(place: Place, request: str | None = None, *, follow: bool = Fa
         require_terminal()
     except NoTerminal as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
+    from tsviz.replay.identity import identity
     from tsviz.replay.recorded import open_view
     from tsviz.tui.app import run
     from tsviz.tui.desk import TraceDesk
@@ -52,7 +56,8 @@ def open_terminal(place: Place, request: str | None = None, *, follow: bool = Fa
         start_round=place.round or (-1 if follow and view.head.live else 1),
         start_stop=place.stop,
         request=request,
-        desk=TraceDesk(str(place.path), part.node, part.rank),
+        desk=TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)),
+        compare=compare,
         follower=follower,
         follow=follow and place.round is None,
         theme=theme,

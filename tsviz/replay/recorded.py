@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tsviz.trace.reader import Bundle, Part
+from tsviz.trace.reader import Bundle, Part, open_bundle
 
 from .block_tables import RecordedTables
 from .decided_view import DERIVED, RECORDED, DecidedView
@@ -19,7 +19,9 @@ from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
 from .lifetimes import NEVER, Lifetimes, Longs, column, keys, words
+from .moments import AtRound, NoMoment, round_at
 from .pages_map import PagesHistory, open_pages
+from .recorded_rows import RecordedRows
 from .retractions import absences
 from .snapshot import (
     BlockTable,
@@ -47,7 +49,7 @@ class PartView:
         self, bundle: Bundle, part: Part, decided: DecidedView | None = None, inside: Inside | None = None
     ) -> None:
         """Read what every round needs; `decided` adds causes and reserves, `inside` stories. Raises `TraceError`."""
-        self._part = part
+        self._bundle, self._part = bundle, part
         self._decided = decided
         self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
         self._rounds = part.table("rounds")
@@ -173,48 +175,19 @@ class PartView:
 
     def outstanding(self, round_: int) -> tuple[Outstanding, ...]:
         """Return the operations that are out behind the plan of a round, oldest first."""
-        begun, ended = self._operations_out
-        rows = np.flatnonzero((begun <= round_) & (ended > round_))
-        return tuple(
-            Outstanding(number, transfer)
-            for number in sorted({int(begun[row]) for row in rows})
-            for transfer in self._transfers(number)
-            if transfer.acknowledged_round is None or transfer.acknowledged_round > round_
-        )
-
-    @cached_property
-    def _operations_out(self) -> tuple[Longs, Longs]:
-        """Round in which each operation began, and in front of whose plan it ended."""
-        ids, first = np.unique(column(self._part.table("transfers"), "op_id"), return_index=True)
-        ended = np.array([self._acknowledged.get(op, NEVER) for op in ids.tolist()], np.int64)
-        return self._transfer_round[first].astype(np.int64), ended
+        return self._rows_of_part.outstanding(round_)
 
     def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
         """Return the measured forwards of the rounds, both included."""
-        table = self._part.table("forwards")
-        low, high = np.searchsorted(column(table, "round"), (first_round, last_round + 1))
-        found = []
-        for row in table.slice(low, high - low).to_pylist():
-            at = int(np.searchsorted(self._numbers, row["round"]))
-            plan = self._rounds.slice(at, 1).to_pylist()[0]
-            found.append(
-                Forward(row["round"], plan["start_ns"], row["start_ns"], row["end_ns"], plan["scheduled_tokens"])
-            )
-        return tuple(found)
+        return self._rows_of_part.forwards(first_round, last_round)
 
     def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:
         """Return the recorded rows of a round: its own, and those of a submission in it."""
-        found: list[Record] = []
-        for name, own in _RECORDS:
-            table = self._part.table(name)
-            low, high = np.searchsorted(column(table, "round"), (round_, round_ + 1))
-            rows = table.slice(low, high - low).to_pylist()
-            found += [_record(name, row) for row in rows if not own or row["submission"] == submission]
-        if submission is not None:
-            found += [
-                _record("submissions", r) for r in self._part.table("submissions").slice(submission, 1).to_pylist()
-            ]
-        return tuple(found)
+        return self._rows_of_part.records(round_, submission)
+
+    @cached_property
+    def _rows_of_part(self) -> RecordedRows:
+        return RecordedRows(self._part, self._transfers)
 
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
@@ -277,6 +250,10 @@ class PartView:
     def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most pages that live tables held in each of at most `buckets` equal pieces of the rounds."""
         return self._inside.active_history(first_round, last_round, buckets)
+
+    def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
+        """Return the round of a moment: ns since 1970, or since the part's clock began."""
+        return round_at(self._bundle, self._part, time_ns, wall=wall)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
@@ -386,25 +363,6 @@ class PartView:
         )  # fmt: skip
 
 
-_RECORDS = (("rounds", False), ("operations", True), ("events", True), ("table_changes", True))
-"""Tables whose rows of a round are shown as recorded, and whether only those of one request."""
-_SHOWN_ITEMS = 64
-
-
-def _record(table: str, row: dict[str, Any]) -> Record:
-    return Record(table, tuple((name, _text(value)) for name, value in row.items()))
-
-
-def _text(value: Any) -> str:
-    """Return a recorded value as text, long lists cut."""
-    if value is None:
-        return "null"
-    if isinstance(value, list):
-        shown = " ".join(map(str, value[:_SHOWN_ITEMS]))
-        return f"{len(value)}: {shown}{' …' if len(value) > _SHOWN_ITEMS else ''}"
-    return str(value)
-
-
 def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) -> RecordedView:
     """Return the recorded state of a part of a bundle, with its decisions where they are recorded or indexed.
 
@@ -413,6 +371,11 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) 
     part = bundle.part(node, rank)
     index = None if part.level == "decisions" else open_index(part)
     return PartView(bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)))
+
+
+def view_at(path: str, node: str, rank: int) -> RecordedView:
+    """Return what `open_view` does, for the bundle that is at a path now."""
+    return open_view(open_bundle(path), node, rank)
 
 
 def _decided(part: Part, index: Index | None) -> DecidedView | None:

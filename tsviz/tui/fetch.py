@@ -38,7 +38,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """A newer view of the same trace answers from now on."""
+    """More is known of the trace than when it was opened."""
 
     head: TraceHead
 
@@ -98,18 +98,19 @@ class Fetcher:
         """Wish for `job(view)`, newest of its kind only."""
         self._wish(kind, lambda: job(self._view), kind)
 
-    def renew(self, view: RecordedView) -> None:
-        """Answer from `view` from now on; what was made of the one before is forgotten."""
+    def renew(self, open_view: Callable[[], RecordedView]) -> None:
+        """Look at another view from now on; its head is delivered as `Renewed`."""
+        self._wish("renew", lambda: self._renew(open_view()), "renew")
 
-        def job() -> Result:
+    def _renew(self, view: RecordedView) -> Renewed:
+        head = view.head
+        with self._changed:
             self._view = view
-            for kept in (self._snapshots, self._stories, self._listings):
-                kept.clear()
-            with self._changed:
-                self._frames.clear()
-            return Renewed(view.head)
-
-        self._wish("renew", job, "renew")
+            self._frames.clear()
+            self._neighbours.clear()
+        for kept in (self._snapshots, self._stories, self._listings):
+            kept.clear()
+        return Renewed(head)
 
     def _wish(self, kind: str, job: Callable[[], Result], name: object) -> None:
         def guarded() -> Result:

@@ -62,8 +62,6 @@ class Following(SteppingScreen):
         if follow is not None and (follow.running or follow.catching_up):
             self.scene = replace(self.scene, follow=replace(follow, catching_up=False))
             self.go(rounds, message=self.scene.message)
-        else:
-            self.go(self.scene.round, stop=self.scene.stop, message=self.scene.message)
 
     def on_looked(self, event: Looked) -> None:
         """Say how far the recording is, and how it ended."""
@@ -78,7 +76,7 @@ class Following(SteppingScreen):
 
     def on_newer(self, event: Newer) -> None:
         """Answer from the newer view."""
-        self.fetcher.renew(event.view)
+        self.fetcher.renew(lambda: event.view)
 
     def go(self, round_: int, stop: int | None = None, **changes: object) -> None:
         """Move to a round; one that is not the last pauses."""
