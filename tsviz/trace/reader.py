@@ -57,6 +57,15 @@ class Part:
         if self.prefix_tokens < 1:
             raise Damaged(path, "prefix_granularity", "a number from 1", str(self.prefix_tokens))
 
+    @classmethod
+    def at(cls, directory: Path, store: HotTables) -> Part:
+        """Return the part in a directory as it was when `store` was committed. Raises `TraceError`."""
+        part = cls(directory)
+        if part._whole:
+            check_calls(directory / layout.HOT / layout.COMMITS_FILE, store.rows(TABLES["calls"]), store.last_seq)
+        part.__dict__["_store"] = store
+        return part
+
     @cached_property
     def _store(self) -> HotTables | ColdTables:
         found = self._open_store()

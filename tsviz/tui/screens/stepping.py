@@ -87,7 +87,7 @@ class SteppingScreen(Screen[None]):
         scene, rounds = self.scene, self.scene.rounds
         if rounds == 0:
             return self.say("This trace has no rounds." if scene.head else "The trace is still being opened.")
-        if round_ > rounds and scene.head is not None and scene.head.live:
+        if round_ > rounds and scene.head is not None and scene.head.live and scene.follow is None:
             return self.want(Ask(LAST, scene.selected, scene.filter, scene.order, scene.pinned), **changes)
         held = min(max(round_, 1), rounds)
         if held != round_ and "message" not in changes:
