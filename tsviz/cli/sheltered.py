@@ -83,7 +83,10 @@ def _run(arguments: list[str]) -> int:
                 env=python_environment() | {_VARIABLE: f"{inner},{marks.fileno()}"}, process_group=0,
             )  # fmt: skip
             signals = _Signals(process)
-            code = process.wait()
+            try:
+                code = process.wait()
+            finally:
+                signals.restore()
         finally:
             os.close(inner)
             os.close(outer)
@@ -110,8 +113,12 @@ class _Signals:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.interrupts = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._pass_on)
+        self._before = {n: signal.signal(n, self._pass_on) for n in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore(self) -> None:
+        """Let signals mean again what they did before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
         self.interrupts += 1
