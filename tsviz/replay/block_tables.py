@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
-
-from tsviz.trace.reader import Part
+import pyarrow as pa
 
 from .lifetimes import PerRequest, column, words
 from .snapshot import BlockTable
@@ -15,11 +16,10 @@ _HELD_CACHE = 1 << 14
 
 
 class RecordedTables:
-    """Block tables of every request of one part, by (submission, round)."""
+    """Block tables of requests of one part, by (submission, round)."""
 
-    def __init__(self, part: Part) -> None:
-        """Raises `TraceError` when the table of changes cannot be read."""
-        changes = part.table("table_changes")
+    def __init__(self, changes: pa.Table, config: Mapping[str, Any]) -> None:
+        """`changes` are rows of `table_changes`, those of one request in order; `config` is the part's."""
         self._rows = PerRequest(column(changes, "submission"), column(changes, "round"))
         self._round = column(changes, "round")
         self._group = [group or "" for group in words(changes, "group")]
@@ -29,8 +29,8 @@ class RecordedTables:
         lists = changes["pages"].combine_chunks()
         self._offsets = lists.offsets.to_numpy()
         self._pages = lists.values.to_numpy()
-        self._groups = {group["group_id"]: i for i, group in reversed(list(enumerate(part.config["cache_groups"])))}
-        self._block_tokens = {g["group_id"]: int(g["block_granularity"]) for g in part.config["cache_groups"]}
+        self._groups = {group["group_id"]: i for i, group in reversed(list(enumerate(config["cache_groups"])))}
+        self._block_tokens = {g["group_id"]: int(g["block_granularity"]) for g in config["cache_groups"]}
         self._cached_held = lru_cache(_HELD_CACHE)(self._held)
 
     def _apply(self, rows: np.ndarray) -> dict[str, list[int]]:
