@@ -10,7 +10,7 @@ from tsviz.trace.columns import Table, flag, i32, i64, ints, string, word
 
 BLOCK_ROUNDS = 256
 """`held` starts anew at every round that is a multiple of this."""
-GROUP_ROWS = 1 << 15
+GROUP_ROWS = 1 << 13
 """Rows of a row group: what a look-up decodes."""
 
 _SUBMISSION = i32("submission", "number of the request in order of submission, from 0; -1 if it was never submitted")

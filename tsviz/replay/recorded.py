@@ -126,9 +126,9 @@ class PartView:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
         low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
         usable = max(0, int(self._part.config["num_device_pages"]) - 1)
-        occupied = usable - self._empty_pages[low:high].astype(np.int64)
-        starts = edges(0, len(occupied) - 1, buckets)[:-1]
-        return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
+        empty = self._empty_pages[low:high]
+        starts = edges(0, len(empty) - 1, buckets)[:-1]
+        return tuple((usable - np.minimum.reduceat(empty, starts)).tolist()) if len(starts) else ()
 
     def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
         """Return the requests that are there in some round of a window, in order of submission."""

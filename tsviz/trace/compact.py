@@ -22,8 +22,8 @@ from .columns import INTS, TEXT, Column, Table
 
 ROW_GROUP_ROWS = 1 << 20
 _LIST_GROUP_ROWS = 1 << 18
-_STEP_GROUP_ROWS = 1 << 16
-_STEPPED = frozenset(("rounds", "table_changes", "zeroed", "transfers"))
+_STEP_GROUP_ROWS = 1 << 14
+_STEPPED = frozenset(("rounds", "zeroed", "transfers"))
 """Tables of which a step through a trace reads the rows of one round: in small groups that is a look-up, not a scan."""
 _ENCODED = (pa.int32(), pa.int64(), INTS)
 _RISING = frozenset(("round", "seq", "call_seq", "time_ns", "start_ns", "end_ns", "op_id", "cause_round"))

@@ -19,7 +19,7 @@ from .columns import TEXT, Table
 from .errors import Damaged, first_line
 from .validate import ARROW_FAULTS, checked_batch, checked_schema, wanted
 
-KEPT_BYTES = 24 << 20
+KEPT_BYTES = 12 << 20
 """What the decoded groups of one table may take together; at least one is kept."""
 
 
