@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
@@ -45,6 +46,16 @@ class Trace:
         A query that is not your own belongs into `tsviz sql`, which has a process with limits for it.
         """
         return self._locked.query(query)[0]
+
+    def hits(self, predicate: str) -> pa.Table:
+        """Return every position at which an SQL predicate holds, as `tsviz hits` does. Raises `QueryError`.
+
+        The columns are `trace, node, rank, round, stop, submission, request`, sorted. Where decisions are not known
+        (see `parts`), a predicate about them has no hits.
+        """
+        from tsviz.replay.hits import LIMITS, hits
+
+        return hits(self._locked, predicate, limits=replace(LIMITS, rows=None)).positions
 
     def table(self, name: str) -> pa.Table:
         """Return a table or view whole, `trace`, `node` and `rank` in front. Raises `QueryError` for no such name."""

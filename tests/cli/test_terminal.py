@@ -90,7 +90,7 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 def test_a_trace_is_opened_stepped_and_left(recorded: Path, terminals: list[Terminal]) -> None:
-    """`open TRACE@7` shows round 7; n and p step; q ends with code 0."""
+    """`open TRACE@7` shows round 7; n and p step; ctrl+q ends with code 0."""
     terminal = Terminal(["open", f"{recorded}@7"], 120, 40)
     terminals.append(terminal)
     terminal.wait_for("7 of")
@@ -98,7 +98,7 @@ def test_a_trace_is_opened_stepped_and_left(recorded: Path, terminals: list[Term
     terminal.wait_for("8")
     terminal.send("pp")
     terminal.wait_for("6")
-    terminal.send("q")
+    terminal.send("\x11")
     assert terminal.end() == 0
 
 
@@ -113,7 +113,7 @@ def test_every_size_has_a_screen(recorded: Path, terminals: list[Terminal]) -> N
     terminal.seen = b""
     terminal.send("n")
     terminal.wait_for("2")
-    terminal.send("q")
+    terminal.send("\x11")
     assert terminal.end() == 0
 
 

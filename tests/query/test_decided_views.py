@@ -85,6 +85,18 @@ def test_verdict_runs_end_where_decisions_do() -> None:
     assert rows_of([FakeBundle("t", [part])], sql) == [("a", 3), ("b", 1), ("b", 3)]
 
 
+def test_verdict_rounds(ask: Rows) -> None:
+    """A run has a row for each of its rounds, which counts them: a waits for nothing in rounds 1 to 4."""
+    columns = "round, cause, holder, since_round, waited_rounds"
+    assert ask(f"SELECT {columns} FROM verdict_rounds WHERE request = 'a' ORDER BY round") == [
+        (1, "scheduled", None, 1, 1),
+        (2, "scheduled", None, 1, 2),
+        (3, "scheduled", None, 1, 3),
+        (4, "scheduled", None, 1, 4),
+    ]
+    assert ask("SELECT count(*) FROM verdict_rounds") == [(13,)]
+
+
 def test_cause_counts(ask: Rows) -> None:
     """Scheduled is 4 + 2 + 2 + 2 of 13 request-rounds; the three others are one each."""
     assert ask("SELECT cause, requests, runs, rounds, longest_rounds, share FROM cause_counts") == [

@@ -76,10 +76,12 @@ def test_held_pages_are_those_of_the_tables(seed: int) -> None:
     config = {"cache_groups": [{"group_id": g, "block_granularity": 4} for g in ("full", "sliding")]}
     tables = RecordedTables(changes, config)
     codes = np.array([("full", "sliding").index(row["group"]) for row in rows], np.int64)
-    held = held_pages(changes, codes)
+    held = held_pages(changes, codes, 2)
     everyone = np.arange(3)
     for round_ in range(31):
-        assert held.at(everyone, round_).tolist() == [len(tables.held(s, round_)) for s in range(3)]
+        assert [tuple(row) for row in held.at(everyone, round_).tolist()] == [
+            tables.counts(s, round_) for s in range(3)
+        ]
 
 
 @pytest.mark.parametrize("role", ROLES)

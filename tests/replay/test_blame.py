@@ -49,6 +49,9 @@ def adds_up(lost: list[Lost], times: dict[int, dict[str, Any]]) -> None:
         assert sum(one.causes.values()) == one.span_ns
         assert set(one.causes) <= {*d.CAUSES, *OWN_CAUSES}
         assert all(time_ns > 0 for time_ns in one.causes.values())
+        assert set(one.longest) == set(one.causes)
+        assert all(0 < run.time_ns <= one.causes[cause] for cause, run in one.longest.items())
+        assert all(run.first_round <= run.last_round for run in one.longest.values())
     first = {one.submission: one.span_ns for one in lost if one.phase == TTFT}
     assert first == {s: row["ttft_ns"] for s, row in times.items() if row["ttft_ns"] is not None}
     later = {one.submission: one.span_ns / one.tokens for one in lost if one.phase == TPOT}

@@ -1,11 +1,14 @@
-"""Slices: the same rounds, the same state, and no pretence of re-execution."""
+"""Slices: the same rounds, the same state, made again from the keyframe at their start."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
+from tsviz.replay.index import build_index
 from tsviz.replay.recorded import PartView
 from tsviz.replay.reexecute import NoKeyframe
 from tsviz.replay.slice import BadRange, write_slice
@@ -53,10 +56,49 @@ def test_a_slice_shows_the_same_rows_counters_and_block_tables(whole: Bundle, sl
         assert pages[0] == pages[1]
 
 
-def test_a_slice_cannot_be_verified_and_says_why(sliced: Bundle) -> None:
-    """There is no keyframe at its start: re-execution is refused, not reported as a divergence."""
+def test_the_rounds_of_a_slice_are_made_again(sliced: Bundle) -> None:
+    """All sixteen rounds of it are equal to the recorded ones, from the state at its start."""
+    found = verify(sliced.parts[0], twin)
+    assert (found.complete, found.verified_rounds) == (True, 16)
+
+
+def test_a_slice_of_a_slice_is_made_again(sliced: Bundle, tmp_path: Path) -> None:
+    """Six rounds out of the sixteen, submissions numbered anew twice, have the digests of the whole trace."""
+    write_slice(sliced, sliced.parts[0], 35, 40, tmp_path / "smaller")
+    found = verify(open_bundle(tmp_path / "smaller").parts[0], twin)
+    assert (found.complete, found.verified_rounds) == (True, 6)
+
+
+def test_decisions_derived_of_a_slice_are_those_of_the_whole(
+    whole: Bundle, sliced: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every phase, attempt, refusal, retraction and victim of its rounds, with the same stops and numbers."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    before, after = (build_index(bundle.parts[0]) for bundle in (whole, sliced))
+    assert (after.verified_rounds, after.divergence) == (16, None)
+    for name in ("phases", "attempts", "refusals", "retractions", "victims", "pool"):
+        old = [row for row in before.table(name).to_pylist() if FIRST <= row["round"] <= LAST]
+        new = after.table(name).to_pylist()
+        for row in (*old, *new):
+            row.pop("submission", None)
+            row.pop("item")  # counted from the first decision that is told of a round
+        assert [row for row in new if row["round"] >= FIRST] == old
+        assert name != "victims" or old
+
+
+def test_a_slice_is_refused_where_it_cannot_go_on(sliced: Bundle, whole: Bundle, tmp_path: Path) -> None:
+    """Another scheduler than the twin has no state to go on from; a trace that the twin left before it has none."""
+    with pytest.raises(NoKeyframe, match="another scheduler, which would have to begin before round 30"):
+        verify(sliced.parts[0], SimpleNamespace())
+    part = whole.parts[0]
+    changed = part.table("rounds")
+    at = changed.schema.get_field_index("digest_structural")
+    wrong = pa.array([digest // 2 for digest in changed["digest_structural"].to_pylist()], pa.uint64())
+    part._loaded["rounds"] = changed.set_column(at, changed.schema.field(at), wrong)
+    done = write_slice(whole, part, FIRST, LAST, tmp_path / "left")
+    assert "the twin leaves the recording in round 1 " in done.no_keyframe
     with pytest.raises(NoKeyframe, match="a slice from round 30 without a keyframe"):
-        verify(sliced.parts[0], twin)
+        verify(open_bundle(tmp_path / "left").parts[0], twin)
 
 
 def test_a_slice_from_the_first_round_can_be_verified(whole: Bundle, tmp_path: Path) -> None:

@@ -102,10 +102,10 @@ def plain(plan: Plan) -> Any:
 class Life:
     """One lifetime. `step` runs a round; `scheduler` may be replaced by an equal one between two calls."""
 
-    def __init__(self, seed: int, **options: Any) -> None:
-        """Draw the config of `seed`; `options` go to the scheduler."""
+    def __init__(self, seed: int, change: Callable[[Config], Config] = lambda config: config, **options: Any) -> None:
+        """Draw the config of `seed`, and `change` it; `options` go to the scheduler."""
         self.rng = Random(seed)
-        self.config = random_config(self.rng)
+        self.config = change(random_config(self.rng))
         self.scheduler = Scheduler(self.config, **options)
         self.between: Callable[[Life], None] = lambda _: None
         """Called between any two calls."""

@@ -12,6 +12,7 @@ from tests.scheduler.lives import Life
 from tsviz.scheduler import decisions as d
 from tsviz.scheduler import events as ev
 from tsviz.scheduler.cache.eviction import fits
+from tsviz.scheduler.config import Config, Role
 from tsviz.scheduler.planning.chunks import ChunkCutter
 from tsviz.scheduler.planning.retraction import Retraction
 from tsviz.scheduler.planning.round import Round
@@ -55,15 +56,15 @@ def restored(snapshot: Snapshot) -> Scheduler:
     return Scheduler.restore(snapshot, observer=_ignore)
 
 
-def cases(seeds: range) -> Iterator[Case]:
-    """Every unscheduled (request, round) of these lifetimes."""
+def cases(seeds: range, change: Callable[[Config], Config] = lambda config: config) -> Iterator[Case]:
+    """Every unscheduled (request, round) of these lifetimes, their configs changed."""
     for seed in seeds:
         told: list[d.Decision] = []
 
         def observer(_round: int, _stop: int, decision: d.Decision, told: list[d.Decision] = told) -> None:
             told.append(decision)
 
-        life = Life(seed, observer=observer)
+        life = Life(seed, change, observer=observer)
         for number in range(25):
             befores: list[Snapshot] = []
             verdicts: list[d.Verdict] = []
@@ -172,6 +173,15 @@ def joins(case: Case, patch: pytest.MonkeyPatch) -> Scheduler:
     return restored(case.before)
 
 
+def spared(case: Case, patch: pytest.MonkeyPatch) -> Scheduler:
+    """This one request is exempt from retraction."""
+    covers, name = Request.reserve_covers_generation, case.verdict.request_id
+    patch.setattr(
+        Request, "reserve_covers_generation", lambda self, safe: self.request_id == name or covers(self, safe)
+    )
+    return restored(case.before)
+
+
 OVERRIDES = {
     d.BUDGET_SPENT: more_budget,
     d.BATCH_FULL: more_rows,
@@ -190,7 +200,12 @@ OVERRIDES = {
     d.NOT_QUIESCENT: quiescent,
     d.NOTHING_RETRACTABLE: no_exemption,
     d.CANNOT_JOIN: joins,
+    d.RETRACTED: spared,
 }
+
+
+APART = {d.CAPACITY, d.NEVER, d.REMOTE_TRANSFER}
+"""Causes with a test of their own."""
 
 
 def _applies(case: Case) -> bool:
@@ -214,7 +229,7 @@ def _passed(case: Case, cause: str) -> bool:
 def stock() -> dict[str, list[Case]]:
     """Cases by cause, from one pass over random lifetimes."""
     out: dict[str, list[Case]] = {cause: [] for cause in d.CAUSES}
-    wanted = {*OVERRIDES, d.CAPACITY, d.REMOTE_TRANSFER}
+    wanted = {*OVERRIDES, *APART}
     for case in cases(range(900)):
         kept = out[case.verdict.cause]
         if len(kept) < 8 * PAIRS and _applies(case):
@@ -222,6 +237,11 @@ def stock() -> dict[str, list[Case]]:
         if all(len(out[cause]) >= (8 if cause == d.CAPACITY else 1) * PAIRS for cause in wanted):
             break
     return out
+
+
+def test_every_cause_of_the_closed_list_is_overridden() -> None:
+    """Each cause but `scheduled` has its gate overridden by a test of this module."""
+    assert {*OVERRIDES, *APART} == {*d.CAUSES} - {d.SCHEDULED}
 
 
 @pytest.mark.parametrize("cause", sorted(OVERRIDES))
@@ -276,10 +296,74 @@ def test_exactly_the_missing_blocks_admit_a_request_refused_for_capacity(
     assert tried["pairs"] >= PAIRS
 
 
+def test_room_for_the_blocker_spares_the_victim(stock: dict[str, list[Case]]) -> None:
+    """With room in the pool for the blocker nobody is retracted, and the victim keeps its pages."""
+    tried = 0
+    for case in stock[d.RETRACTED][:PAIRS]:
+        roomy = replace(case.before.config, num_device_pages=case.before.config.num_device_pages + 1_000)
+        scheduler = restored(replace(case.before, config=roomy))
+        assert case.cause_under(scheduler) != d.RETRACTED
+        assert scheduler.roster.by_id[case.verdict.request_id].tables
+        tried += 1
+    assert tried == PAIRS
+
+
+def test_a_pool_of_the_blocks_needed_lets_a_hopeless_request_pass(stock: dict[str, list[Case]]) -> None:
+    """A need of b blocks is never schedulable with b - 1 blocks in the pool, and is with b."""
+    tried = 0
+    for case in stock[d.NEVER][:PAIRS]:
+        need = int(case.verdict.rule.split()[0])
+        for blocks, never in ((need - 1, True), (need, False)):
+            pool = replace(case.before.config, num_device_pages=blocks + 1)  # and the null page
+            assert (case.cause_under(restored(replace(case.before, config=pool))) == d.NEVER) == never
+        tried += 1
+    assert tried == PAIRS
+
+
+def no_rows(config: Config) -> Config:
+    """A config without a request slot."""
+    return replace(config, max_batch_size=0)
+
+
+def wide_steps(config: Config) -> Config:
+    """A config whose decode step is one token wider than its budget."""
+    return replace(config, decode_input_tokens=config.max_scheduled_tokens + 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "change", "gate", "roles"),
+    [
+        ("max_batch_size = 0", no_rows, {"max_batch_size": 10}, {Role.Fused, Role.P, Role.D}),
+        (
+            "decode_input_tokens > max_scheduled_tokens",
+            wide_steps,
+            {"max_scheduled_tokens": 10_000},
+            {Role.Fused, Role.D},  # P decodes nothing here
+        ),
+    ],
+)
+def test_the_inequality_that_can_never_hold_is_the_gate(
+    rule: str, change: Callable[[Config], Config], gate: dict[str, int], roles: set[Role]
+) -> None:
+    """Without the named inequality the request passes, in each role that can meet it."""
+    tried: Counter[Role] = Counter()
+    for case in cases(range(400), change):
+        role = case.before.config.role
+        if case.verdict.cause != d.NEVER or case.verdict.rule != rule or tried[role] == PAIRS:
+            continue
+        slots = case.before.free_slots or range(10)
+        able = replace(case.before, config=replace(case.before.config, **gate), free_slots=tuple(slots))
+        assert case.cause_under(restored(able)) != d.NEVER
+        tried[role] += 1
+        if all(tried[role] == PAIRS for role in roles):
+            return
+    pytest.fail(f"{rule}: only {tried}")
+
+
 def test_another_gate_changes_nothing(stock: dict[str, list[Case]]) -> None:
     """A free request slot more does not help a request that waits for something else."""
     tried: Counter[str] = Counter()
-    wanted = (d.BUDGET_SPENT, d.CAPACITY, d.HEAD_OF_LINE, d.RESIDENT_BLOCKED, d.PREFILL_ONLY)
+    wanted = (d.BUDGET_SPENT, d.CAPACITY, d.HEAD_OF_LINE, d.RESIDENT_BLOCKED, d.PREFILL_ONLY, d.RETRACTED, d.NEVER)
     patch = pytest.MonkeyPatch()
     for case in [case for cause in wanted for case in stock[cause]]:
         cause = case.verdict.cause

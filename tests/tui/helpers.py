@@ -38,6 +38,14 @@ async def settle(pilot: Pilot[None]) -> MainScreen:
         time.sleep(0.002)
 
 
+async def rest(pilot: Pilot[None]) -> None:
+    """Wait until nothing is fetched and no answer of a job is on its way."""
+    await settle(pilot)
+    for _ in range(3):
+        time.sleep(0.005)
+        await pilot.pause()
+
+
 async def press(pilot: Pilot[None], *keys: str) -> MainScreen:
     """Press keys and wait until what they asked for is shown."""
     for key in keys:

@@ -32,7 +32,7 @@ async def test_tabs(pane: str) -> None:
         compare(pilot.app, f"tab-{pane}-80x24")
 
 
-@pytest.mark.parametrize(("key", "name"), [("question_mark", "help"), ("L", "legend")])
+@pytest.mark.parametrize(("key", "name"), [("question_mark", "help"), ("l", "legend")])
 async def test_sheets(key: str, name: str) -> None:
     """Help and legend over the main screen."""
     async with DebuggerApp(FullView(), start_round=64).run_test(size=(120, 60)) as pilot:

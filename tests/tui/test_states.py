@@ -117,7 +117,7 @@ async def test_loading_is_a_state_of_its_own() -> None:
             if "Loading round 61" in pane_text(pilot.app, "tables"):
                 break
         assert "Loading round 61" in pane_text(pilot.app, "tables")
-        await pilot.press("L")
+        await pilot.press("l")
         await pilot.press("escape")
         view.gate.set()
         await settle(pilot)
@@ -206,11 +206,11 @@ async def test_a_storm_of_resizes_leaves_a_whole_screen() -> None:
 
 @pytest.mark.parametrize("size", [(20, 5), (47, 40), (200, 13)])
 async def test_too_small_says_so_kindly_and_still_quits(size: tuple[int, int]) -> None:
-    """The sentence is all there is, and q leaves."""
+    """The sentence is all there is, and ctrl+q leaves."""
     async with DebuggerApp(FullView()).run_test(size=size) as pilot:
         await settle(pilot)
         assert "48x14" in screen_text(pilot.app).replace("\n", " ")
-        await pilot.press("q")
+        await pilot.press("ctrl+q")
         await pilot.pause()
         assert pilot.app._exit
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from .exit_codes import CliError, ExitCode
+from .params import OutputPath
 from .rows import format_option, print_rows
 from .traces import unreadable
 
@@ -15,7 +16,7 @@ from .traces import unreadable
 @click.command("export", short_help="Write a trace as files that other tools read.")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
 @click.option(
-    "--parquet", "directory", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    "--parquet", "directory", required=True, type=OutputPath(file_okay=False), metavar="DIR",
     help="Write a Parquet dataset into this directory, which must be new or empty.",
 )  # fmt: skip
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be given again.")

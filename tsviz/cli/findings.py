@@ -13,6 +13,7 @@ from .why import decisions_of
 
 if TYPE_CHECKING:
     from tsviz.replay.findings_model import Checked
+    from tsviz.replay.why_facts import Facts
     from tsviz.trace.reader import Bundle, Part
 
 
@@ -44,7 +45,7 @@ def command(trace: str, everything: bool, fail_on: tuple[str, ...], recorded_onl
     checked: list[Checked] = []
     for part in bundle.parts if place.node is None else [chosen]:
         with unreadable():
-            checked += _check(bundle, part, recorded_only)
+            checked += check(bundle, part, recorded_only)[0]
     shown = [one for one in checked if everything or one.outcome == "found"]
     missing = sum(one.outcome == "not_checkable" for one in checked)
     if missing and not everything:
@@ -58,16 +59,18 @@ def command(trace: str, everything: bool, fail_on: tuple[str, ...], recorded_onl
     _fail(place.path, checked, fail_on)
 
 
-def _check(bundle: Bundle, part: Part, recorded_only: bool) -> list[Checked]:
+def check(bundle: Bundle, part: Part, recorded_only: bool) -> tuple[list[Checked], Facts | None]:
+    """Check a part, deriving its decisions unless only recorded ones are wanted; return also its facts, if known."""
     from tsviz.replay.findings import check_part
     from tsviz.replay.why import facts_of
 
     if recorded_only and part.level != "decisions":
-        return check_part(bundle, part, None)
+        return check_part(bundle, part, None), None
     index = decisions_of(part)
     if index is not None and not index.last_round:
-        return check_part(bundle, part, None, why_not="the twin leaves the recording in its first round")
-    return check_part(bundle, part, facts_of(part, index))
+        return check_part(bundle, part, None, why_not="the twin leaves the recording in its first round"), None
+    facts = facts_of(part, index)
+    return check_part(bundle, part, facts), facts
 
 
 def _row(one: Checked) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .output import clean
-from .params import seconds_option
+from .params import OutputPath, seconds_option
 from .rows import format_option, print_rows
 from .schedulers import NAMES, load_scheduler
 from .traces import open_place, parse_place, unreadable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--while", "condition", required=True, metavar="FINDING|SQL",
     help="livelock, stall, retraction_storm or head_of_line, optionally NAME>N; or an SQL condition over the run.",
 )  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the new bundle.")
+@click.option("--out", type=OutputPath(), required=True, help="Directory of the new bundle.")
 @seconds_option("--time-limit", 300.0, "Seconds after which the smallest so far is taken.")
 @click.option(
     "--with", "scheduler", type=click.Choice(NAMES), default="twin", show_default=True, help="Who runs the attempts."

@@ -26,8 +26,10 @@ def open_terminal(place: Place, request: str | None = None) -> None:
         raise CliError(ExitCode.USAGE, str(error)) from error
     from tsviz.replay.recorded import open_view
     from tsviz.tui.app import run
+    from tsviz.tui.desk import TraceDesk
 
     bundle, part = open_place(place)
     with unreadable():
         view = open_view(bundle, part.node, part.rank)
-    run(view, start_round=place.round or 1, request=request)
+    desk = TraceDesk(str(place.path), part.node, part.rank)
+    run(view, start_round=place.round or 1, request=request, desk=desk)

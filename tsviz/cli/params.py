@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -19,6 +21,21 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"expected a finite number, found {value!r}", param, ctx)
         return number
+
+
+class OutputPath(click.Path):
+    """Where a command writes: any path but one that is, or lies in, a bundle, which nothing may add to."""
+
+    def __init__(self, *, file_okay: bool = True) -> None:
+        super().__init__(path_type=Path, file_okay=file_okay)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from tsviz.trace.layout import enclosing_bundle
+
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if (bundle := enclosing_bundle(path)) is not None:
+            self.fail(f"{path}: expected a path outside every bundle, found the bundle {bundle}", param, ctx)
+        return path
 
 
 LONGEST_SECONDS = 7 * 24 * 3600.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
+from .params import OutputPath
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     " agent_sessions, optionally with :key=value,...",
 )  # fmt: skip
 @click.option("--scheduler", type=click.Choice(NAMES), default="real", show_default=True, help="Whose plans.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the new bundle.")
+@click.option("--out", type=OutputPath(), required=True, help="Directory of the new bundle.")
 @click.option(
     "--tokens", type=click.Choice(("full", "identity")), default="full", show_default=True,
     help="identity keeps only which prefix pages are equal.",

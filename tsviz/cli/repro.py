@@ -8,13 +8,14 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .output import clean
+from .params import OutputPath
 from .schedulers import load_scheduler
 from .traces import open_place, parse_place, unreadable
 
 
 @click.command("repro", short_help="Write a script that shows it on the real package alone.")
 @click.argument("trace")
-@click.option("--out", type=click.Path(path_type=Path), help="File to write; standard output without it.")
+@click.option("--out", type=OutputPath(), help="File to write; standard output without it.")
 def command(trace: str, out: Path | None) -> None:
     """Write a standalone Python script that shows what TRACE shows, with tokenspeed-scheduler alone.
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from .exit_codes import CliError, ExitCode
+from .params import OutputPath
+from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .traces import open_place, parse_place, unreadable
 
@@ -15,13 +17,14 @@ from .traces import open_place, parse_place, unreadable
 @click.command("slice", short_help="Cut some rounds out of a trace.")
 @click.argument("trace")
 @click.argument("rounds", metavar="A:B")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory of the new bundle.")
+@click.option("--out", type=OutputPath(), required=True, help="Directory of the new bundle.")
 @format_option
 def command(trace: str, rounds: str, out: Path, form: str) -> None:
     """Write rounds A to B of TRACE as a small trace that opens, steps and takes SQL.
 
     Rounds keep their numbers. Of the requests that live at A it also has what came before: their submission, results
-    and block tables. A slice from a later round than the first cannot be re-executed: it has no keyframe yet.
+    and block tables, and the state of the twin as a keyframe, from which `verify`, `why` and `index` go on. Where the
+    twin leaves the recording before A there is no keyframe, and the slice cannot be re-executed.
 
     \b
     tsviz slice run.tsviz 3580:3620 --out lock.tsviz
@@ -36,10 +39,14 @@ def command(trace: str, rounds: str, out: Path, form: str) -> None:
     bundle, part = open_place(place)
     try:
         with unreadable():
-            sliced = write_slice(bundle, part, int(found[1]), int(found[2]), out)
+            sliced = write_slice(bundle, part, int(found[1]), int(found[2]), out, rounds_progress("slice"))
     except (BadRange, CannotRecord) as error:
         raise CliError(ExitCode.USAGE, f"{place.path}: {error}") from error
+    clear_progress()
     row = {"first_round": sliced.first_round, "last_round": sliced.last_round, "requests": sliced.requests}
     print_rows([row | {f"{name}_rows": count for name, count in sliced.rows.items()}], form)
-    if sliced.first_round > 1:
-        click.echo("there is no keyframe at its start: it opens and steps, but cannot be re-executed", err=True)
+    if sliced.no_keyframe:
+        words = (
+            f"there is no keyframe at its start ({sliced.no_keyframe}): it opens and steps, but cannot be re-executed"
+        )
+        click.echo(words, err=True)

@@ -136,21 +136,22 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
     try:
         with ask(bundles_of(paths), sql, limits, opener) as answer:
-            notes = write(answer, form, sys.stdout.buffer, width=_width())
+            notes = write(answer, form, sys.stdout.buffer, width=terminal_width())
             total = answer.total
     except QueryError as error:
-        raise _failure(error.problem, sql) from error
+        raise failure(error.problem, sql) from error
     except pa.ArrowException as error:
         raise CliError(ExitCode.QUERY_FAILED, f"{form.value} cannot hold the result: {error}", "cast it") from error
     assert total is not None
     cut = total.of > total.rows or not total.exact
     if form is Format.TABLE or cut:
-        _tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
+        tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
     for note in notes:
-        _tell(note)
+        tell(note)
 
 
-def _failure(problem: Problem, sql: str) -> CliError:
+def failure(problem: Problem, sql: str) -> CliError:
+    """Return a problem as the end of a command, pointing at its place in the text that was asked."""
     from tsviz.query.problem import Kind
 
     codes = {
@@ -199,7 +200,7 @@ def _list_tables(form: Format) -> None:
         for relation in described():
             if relation.kind == kind:
                 click.echo(f"  {relation.signature}\n      {relation.doc}")
-    _tell("tsviz sql --schema NAME lists columns")
+    tell("tsviz sql --schema NAME lists columns")
 
 
 def _list_columns(name: str, form: Format) -> None:
@@ -208,11 +209,11 @@ def _list_columns(name: str, form: Format) -> None:
     relation = _find(name)
     fields = ("column", "type", "doc")
     rows = [dict(zip(fields, column, strict=True)) for column in relation.columns]
-    width = None if form is Format.TABLE else _width()
+    width = None if form is Format.TABLE else terminal_width()
     write(Held(pa.Table.from_pylist(rows)), form, sys.stdout.buffer, width=width)
     if form is Format.TABLE:
-        _tell(f"{relation.kind} {relation.signature}: {relation.doc}")
-        _tell(f"example: {relation.example}")
+        tell(f"{relation.kind} {relation.signature}: {relation.doc}")
+        tell(f"example: {relation.example}")
 
 
 def _find(name: str) -> Described:
@@ -229,10 +230,11 @@ def _find(name: str) -> Described:
     return relations[name]
 
 
-def _width() -> int | None:
+def terminal_width() -> int | None:
     """Return the width of the terminal on standard output; None where there is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """Say a line on standard error, cleaned."""
     click.echo(clean(text), err=True)

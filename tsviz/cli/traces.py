@@ -34,12 +34,20 @@ def parse_place(text: str) -> Place:
     head, at, tail = text.rpartition("@")
     if not at or os.path.exists(text):  # noqa: PTH110 (Path.exists raises for a loop of links)
         return Place(Path(text))
-    match = _POSITION.fullmatch(tail)
-    if match is None:
+    place = parse_position(tail, Path(head))
+    if place is None:
         raise CliError(ExitCode.USAGE, f"{text}: expected TRACE@[NODE/RANK:]ROUND[.STOP], found {tail!r} behind the @")
+    return place
+
+
+def parse_position(text: str, path: Path) -> Place | None:
+    """Parse `[NODE/RANK:]ROUND[.STOP]` in the bundle at `path`; None for anything else."""
+    match = _POSITION.fullmatch(text)
+    if match is None:
+        return None
     rank, stop = match["rank"], match["stop"]
     return Place(
-        Path(head), match["node"], None if rank is None else int(rank), int(match["round"]),
+        path, match["node"], None if rank is None else int(rank), int(match["round"]),
         None if stop is None else int(stop),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
+from .params import OutputPath
 from .rows import format_option, print_rows
 from .schedulers import NAMES, load_scheduler
 from .traces import open_place, parse_place, unreadable
@@ -46,7 +47,7 @@ _CELL_FIGURES = (
     "--show", type=click.Choice(("figures", "requests", "fit")), default="figures", show_default=True,
     help="Which table goes to standard output.",
 )  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Record the changed run into a new bundle.")
+@click.option("--out", type=OutputPath(), help="Record the changed run into a new bundle.")
 @format_option
 def command(
     trace: str, settings: tuple[str, ...], at_round: int | None, axes: tuple[str, ...], find: str | None,

@@ -121,6 +121,7 @@ _SQL_TYPES = {
     pa.uint64(): "UBIGINT",
     pa.bool_(): "BOOLEAN",
     pa.string(): "VARCHAR",
+    pa.binary(): "BLOB",
 }
 
 

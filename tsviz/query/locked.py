@@ -157,8 +157,11 @@ class Locked:
             return table, stream.total
 
     @contextmanager
-    def stream(self, sql: str) -> Iterator[Stream]:
-        """Run one query and give its open result; close it by leaving the block."""
+    def stream(self, sql: str, limits: Limits | None = None) -> Iterator[Stream]:
+        """Run one query and give its open result; close it by leaving the block.
+
+        `limits` may say other numbers of rows than those of the connection.
+        """
         self._cancelled.clear()
         self._check(sql)
         failure: BaseException | None = None
@@ -169,7 +172,9 @@ class Locked:
                 failure = error
             else:
                 with reader:
-                    yield Stream(reader, self.limits, lambda error: read_duckdb(error, sql, cancelled=self._stopped))
+                    yield Stream(
+                        reader, limits or self.limits, lambda error: read_duckdb(error, sql, cancelled=self._stopped)
+                    )
         if failure is not None:
             raise QueryError(self._located(failure, sql)) from failure
 

@@ -98,7 +98,7 @@ class _Build:
         begun = np.unique(keys(column(changes, "submission")[fresh], column(changes, "round")[fresh]))
         starts = {"submission": begun >> 32, "round": begun & 0xFFFF_FFFF}
         yield self._plain(t.TABLE_STARTS, **starts)
-        held = held_pages(changes, self._group_numbers(changes))
+        held = held_pages(changes, self._group_numbers(changes), len(self._part.config["cache_groups"]))
         kinds = list(self._event_kinds.numbers)
         fate_kinds = np.array([kinds[code] for code in fates["kind"].tolist()], dtype=object)
         life = Lives(self._requests, self._kinded(spans), results, fates | {"kind": fate_kinds}, starts)
@@ -248,7 +248,7 @@ class _Build:
             return frozenset() if tables is None else tables.held(submission, round_)
 
         def count_at(submission: int, round_: int) -> int:
-            return int(held.at(np.array([submission], np.int64), round_)[0])
+            return int(held.at(np.array([submission], np.int64), round_).sum())
 
         found = absences(life, retracted, {r: frozenset(p) for r, p in saved.items()}, pages_at, count_at)
         found.sort(key=lambda absence: (absence.submission, absence.since))
@@ -305,15 +305,15 @@ def _summed(submission: Longs, first: Longs, last: Longs, amount: Longs) -> Colu
 
 def _in_blocks(held: HeldPages, life: Lives, last_round: int) -> Columns:
     """Return the counts of held pages by round, all of them anew where a block of rounds begins."""
-    rounds, submissions, pages = [held.keys & 0xFFFF_FFFF], [held.keys >> 32], [held.pages]
+    rounds, tables, pages = [held.keys & 0xFFFF_FFFF], [held.keys >> 32], [held.pages]
     for base in range(t.BLOCK_ROUNDS, last_round + 1, t.BLOCK_ROUNDS):
-        there = life.live(base)
-        count = held.at(there, base - 1)
+        there = (life.live(base)[:, None] * held.groups + np.arange(held.groups)).ravel()
+        count = held.of_tables(there, base - 1)
         some = count > 0
         rounds.append(np.full(int(some.sum()), base, np.int64))
-        submissions.append(there[some])
+        tables.append(there[some])
         pages.append(count[some])
-    round_, submission, count = (np.concatenate(parts) for parts in (rounds, submissions, pages))
+    round_, table, count = (np.concatenate(parts) for parts in (rounds, tables, pages))
     is_change = np.concatenate([np.ones(len(held.keys), np.int64), np.zeros(len(round_) - len(held.keys), np.int64)])
-    order = np.lexsort((submission, is_change, round_))
-    return {"round": round_[order], "submission": submission[order], "held_pages": count[order]}
+    order = np.lexsort((table, is_change, round_))
+    return {"round": round_[order], "table_index": table[order], "held_pages": count[order]}

@@ -101,8 +101,12 @@ ABSENCES = Table(
 )
 HELD = Table(
     "held",
-    "pages in the tables of a request, where they change and for all requests at the start of a block of rounds",
-    (i32("round", "the change, or the start of the block"), _SUBMISSION, i32("held_pages", "pages behind the plan")),
+    "pages in block tables, where they change and for all tables at the start of a block of rounds",
+    (
+        i32("round", "the change, or the start of the block"),
+        i64("table_index", "submission x groups + position of the group in the config"),
+        i32("held_pages", "pages in the table behind the plan"),
+    ),
 )
 REQUEST_TABLES = Table(
     "request_tables",

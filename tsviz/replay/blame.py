@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,6 +41,15 @@ OWN_CAUSES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """Time in which one cause held without a break: its first round, its last, and how long."""
+
+    first_round: int
+    last_round: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """One span of a request, split: `causes` maps a cause to nanoseconds and sums to `end_ns - begin_ns`."""
 
@@ -52,6 +61,8 @@ class Lost:
     tokens: int
     """Tokens that the span brought: the first one for `ttft`, those behind the first landing for `tpot`."""
     causes: dict[str, int]
+    longest: dict[str, Run] = field(default_factory=dict)
+    """The longest run of each cause: where to look."""
 
     @property
     def span_ns(self) -> int:
@@ -157,34 +168,50 @@ class _Times:
         if first < 0:
             if self._facts.ended(submission) is not None:
                 return []
-            causes = self._split(submission, arrival, max(arrival, self._end_of_trace))
-            return [Lost(name, submission, OPEN, arrival, max(arrival, self._end_of_trace), 0, causes)]
-        found = [Lost(name, submission, TTFT, arrival, first, 1, self._split(submission, arrival, first))]
+            end = max(arrival, self._end_of_trace)
+            return [Lost(name, submission, OPEN, arrival, end, 0, *self._split(submission, arrival, end))]
+        found = [Lost(name, submission, TTFT, arrival, first, 1, *self._split(submission, arrival, first))]
         later = int(self._tokens[submission] - self._first_tokens[submission])
         if later:
-            found.append(Lost(name, submission, TPOT, first, last, later, self._split(submission, first, last)))
+            found.append(Lost(name, submission, TPOT, first, last, later, *self._split(submission, first, last)))
         return found
 
-    def _split(self, submission: int, begin: int, end: int) -> dict[str, int]:
-        """Return how much of a stretch of time each cause held; the sum is the stretch."""
+    def _split(self, submission: int, begin: int, end: int) -> tuple[dict[str, int], dict[str, Run]]:
+        """Return how much of a stretch of time each cause held (the sum is the stretch), and its longest run."""
         causes: dict[str, int] = {}
+        longest: dict[str, Run] = {}
         marks = self._marks(submission)
-        for (since, cause), (until, _) in zip(marks, [*marks[1:], (end, "")], strict=True):
+        open_cause, open_round, open_ns = "", 0, 0
+        for (since, cause, round_), (until, _, after) in zip(marks, [*marks[1:], (end, "", 0)], strict=True):
             held = min(until, end) - max(since, begin)
-            if held > 0:
-                causes[cause] = causes.get(cause, 0) + held
-        return causes
+            if held <= 0:
+                continue
+            causes[cause] = causes.get(cause, 0) + held
+            if cause != open_cause:
+                open_cause, open_round, open_ns = cause, self._round_at(begin, round_) if since < begin else round_, 0
+            open_ns += held
+            if cause not in longest or open_ns > longest[cause].time_ns:
+                last = max(after - 1, round_) if until <= end and after else self._round_at(end, round_)
+                longest[cause] = Run(open_round, last, open_ns)
+        return causes, longest
 
-    def _marks(self, submission: int) -> list[tuple[int, str]]:
-        """Return (time, cause) in order of time: the cause holds from there to the next mark."""
+    def _round_at(self, time_ns: int, least: int) -> int:
+        """Return the last round that began before a moment, `least` at least."""
+        position = int(np.searchsorted(self._start, time_ns))
+        return max(least, int(self._round[position - 1]) if position else least)
+
+    def _marks(self, submission: int) -> list[tuple[int, str, int]]:
+        """Return (time, cause, round) in order of time: the cause holds from there to the next mark."""
         facts = self._facts
         by_round: dict[int, str] = {v.since_round: v.cause for v in facts.verdicts(submission, facts.last_round)}
         by_round |= self._again(submission, by_round)
-        marks = [(min(int(self._arrival[submission]), int(self._submitted[submission])), AT_ENGINE)]
-        marks.append((int(self._submitted[submission]), BEFORE_PLAN))
-        marks += [(self._starts(round_), cause) for round_, cause in sorted(by_round.items())]
+        submitted = int(facts.life.submitted[submission])
+        marks = [(min(int(self._arrival[submission]), int(self._submitted[submission])), AT_ENGINE, submitted)]
+        marks.append((int(self._submitted[submission]), BEFORE_PLAN, submitted))
+        marks += [(self._starts(round_), cause, round_) for round_, cause in sorted(by_round.items())]
         if len(self._round) and facts.last_round < self._round[-1]:
-            marks.append((max(marks[-1][0], self._starts(facts.last_round + 1)), UNKNOWN))
+            unknown = facts.last_round + 1
+            marks.append((max(marks[-1][0], self._starts(unknown)), UNKNOWN, unknown))
         return marks
 
     def _starts(self, round_: int) -> int:

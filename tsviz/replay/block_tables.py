@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -30,8 +31,10 @@ class RecordedTables:
         self._offsets = lists.offsets.to_numpy()
         self._pages = lists.values.to_numpy()
         self._groups = {group["group_id"]: i for i, group in reversed(list(enumerate(config["cache_groups"])))}
+        self._group_count = len(config["cache_groups"])
         self._block_tokens = {g["group_id"]: int(g["block_granularity"]) for g in config["cache_groups"]}
         self._cached_held = lru_cache(_HELD_CACHE)(self._held)
+        self._cached_counts = lru_cache(_HELD_CACHE)(self._counts)
 
     def _apply(self, rows: np.ndarray) -> dict[str, list[int]]:
         tables: dict[str, list[int]] = {}
@@ -54,6 +57,14 @@ class RecordedTables:
     def held(self, submission: int, round_: int) -> frozenset[tuple[int, int]]:
         """Return the (group index, page) pairs that stand in the request's tables behind the plan of `round_`."""
         return self._cached_held(submission, len(self._rows.until(submission, round_)))
+
+    def counts(self, submission: int, round_: int) -> tuple[int, ...]:
+        """Return how many pages `held` has in each group."""
+        return self._cached_counts(submission, len(self._rows.until(submission, round_)))
+
+    def _counts(self, submission: int, changes: int) -> tuple[int, ...]:
+        found = Counter(group for group, _ in self._cached_held(submission, changes))
+        return tuple(found[group] for group in range(self._group_count))
 
     def _held(self, submission: int, changes: int) -> frozenset[tuple[int, int]]:
         rows = self._rows.until(submission, 0xFFFF_FFFF)[:changes]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tsviz.trace import entries as e
@@ -16,10 +18,12 @@ from tsviz.trace.errors import Damaged
 from tsviz.trace.reader import Part
 from tsviz.trace.tokens import FULL
 
+from .event_rows import EventRows, Landed
 from .invented import InventedTokens
 
 _CHUNK_ROWS = 1 << 16
 _TOKENS_LIMIT = 1 << 26
+_NEVER = (1 << 63) - 1
 _PLAIN = frozenset((e.PLAN, e.CLEAR, e.CLEAR_L1, e.DRAIN))
 
 
@@ -39,6 +43,8 @@ class Call:
     applied: tuple[bool, ...] = ()
     submissions: tuple[int, ...] = ()
     keys: tuple[tuple[int, str, int], ...] = ()
+    landed: Landed | None = None
+    """Instead of `events`, where those are results that all landed and columns were asked for."""
 
 
 class _Cursor:
@@ -62,12 +68,33 @@ class _Cursor:
         return taken
 
 
+class TablesFrom(Part):
+    """A part of whose calls only those from one on are seen, with what belongs to them."""
+
+    def __init__(self, part: Part, first_round: int) -> None:
+        """`first_round`: round of the first call. Raises `TraceError` when a table cannot be read."""
+        self.__dict__.update(part.__dict__)
+        calls = part.table("calls")
+        rounds = calls["round"].to_numpy()
+        start = int(np.searchsorted(rounds, first_round))
+        seq = calls["seq"][start].as_py() if start < len(rounds) else _NEVER
+        self._rows = {"calls": calls.slice(start)}
+        for name in ("submissions", "events", "storage_keys"):
+            table = part.table(name)
+            self._rows[name] = table.slice(int(np.searchsorted(table["call_seq"].to_numpy(), seq)))
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table: of those that hold calls, the rows from the first call on."""
+        return self._rows[name] if name in self._rows else super().table(name)
+
+
 class CallLog:
     """Iterates the calls of a part. With identity tokens, prompts and results are invented so that sharing is kept."""
 
-    def __init__(self, part: Part) -> None:
-        """Raises `TraceError` when a table cannot be read."""
+    def __init__(self, part: Part, *, columns: bool = False) -> None:
+        """`columns`: results that all landed may come as `Call.landed`. Raises `TraceError` for an unreadable table."""
         self._part = part
+        self._columns = columns
         self._full = part.token_mode == FULL
         self._invented = InventedTokens(part.prefix_tokens)
         self._held: dict[int, int] = {}
@@ -77,11 +104,17 @@ class CallLog:
             self._pages = self._dictionary()
         else:
             grown = part.table("grown_pages")
-            columns = (grown[name].to_pylist() for name in ("submission", "index", "page"))
-            for submission, index, page in zip(*columns, strict=True):
+            rows = (grown[name].to_pylist() for name in ("submission", "index", "page"))
+            for submission, index, page in zip(*rows, strict=True):
                 self._invented.learn_page(submission, index, page)
             prefixes = part.table("key_prefixes")
             self._prefixes = dict(zip(prefixes["key"].to_pylist(), prefixes["pages"].to_pylist(), strict=True))
+
+    def since(self, rows: TablesFrom, held: Mapping[int, int]) -> CallLog:
+        """Return the log of the calls in `rows`; `held`: by live submission, how many tokens it holds before them."""
+        log = copy(self)
+        log._part, log._held = rows, dict(held)
+        return log
 
     def _dictionary(self) -> list[array[int]]:
         table = self._part.table("prefix_pages")
@@ -98,21 +131,7 @@ class CallLog:
 
     def __iter__(self) -> Iterator[Call]:
         part = self._part
-        events = _Cursor(
-            part.table("events"),
-            (
-                "kind",
-                "request",
-                "submission",
-                "op_id",
-                "value",
-                "applied",
-                "token_count",
-                "tokens",
-                "candidate_count",
-                "candidates",
-            ),
-        )
+        events = EventRows(part.table("events"), full=self._full, limit=_TOKENS_LIMIT)
         specs = _Cursor(
             part.table("submissions"),
             ("request", "submission", "prompt_tokens", "max_new_tokens", "pages", "tail", "accepted"),
@@ -123,11 +142,16 @@ class CallLog:
         for batch in table.select(names).to_batches(max_chunksize=_CHUNK_ROWS):
             for seq, round_, kind, outcome, result, items in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 if kind == e.ADVANCE:
-                    taken = events.take(seq)
+                    pieces = list(events.pieces(seq))
+                    if self._columns and len(pieces) == 1 and isinstance(pieces[0], Landed):
+                        landed = self._land(pieces[0])
+                        yield Call(seq, round_, kind, outcome, result, items, landed=landed)
+                        continue
+                    taken = [row for piece in pieces for row in _rows(piece)]
                     yield Call(
                         seq, round_, kind, outcome, result, items,
-                        events=tuple(self._event(row) for row in taken), applied=tuple(row[5] for row in taken),
-                        submissions=tuple(row[2] for row in taken),
+                        events=tuple(map(self._event, taken)), applied=tuple([row[5] for row in taken]),
+                        submissions=tuple([row[2] for row in taken]),
                     )  # fmt: skip
                 elif kind == e.SUBMIT:
                     rows = specs.take(seq)
@@ -180,6 +204,21 @@ class CallLog:
                 value = invented[0]
         return e.Event(kind, request, tokens or (), candidates or (), op_id, value)
 
+    def _land(self, landed: Landed) -> Landed:
+        """Return results with their tokens, invented where the trace holds none."""
+        if landed.tokens is not None:
+            return landed
+        held, token = self._held, self._invented.token
+        tokens: list[Sequence[int]] = []
+        for submission, count in zip(landed.submissions, landed.counts, strict=True):
+            if count == 1 and submission in held:
+                start = held[submission]
+                held[submission] = start + 1
+                tokens.append((token(submission, start),))
+            else:
+                tokens.append(self._invent(submission, count, lands=True))
+        return landed._replace(tokens=tokens)
+
     def _invent(self, submission: int, count: int, *, lands: bool) -> array[int]:
         """Return the next tokens of a request; `lands`: whether it took them."""
         start = self._held.get(submission, 0)
@@ -193,6 +232,19 @@ class CallLog:
         if key in self._prefixes:
             return prefix_hash(self._invented.chain(self._prefixes[key]), self._part.prefix_tokens)
         return hashlib.sha256(f"a key without a request, {key}".encode()).hexdigest()
+
+
+def _rows(piece: Landed | list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return results that landed as rows of the table."""
+    if not isinstance(piece, Landed):
+        return piece
+    tokens: Sequence[Sequence[int] | None] = piece.tokens or [None] * len(piece.requests)
+    return [
+        (e.EXTEND_RESULT, request, submission, None, None, True, count, landed, 0, ())
+        for request, submission, count, landed in zip(
+            piece.requests, piece.submissions, piece.counts, tokens, strict=True
+        )
+    ]
 
 
 def prefix_hash(tokens: Sequence[int], page_tokens: int) -> str:

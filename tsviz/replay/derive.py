@@ -64,9 +64,11 @@ def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] 
             last = executed.call.round
             verified += executed.record is not None
             if sum(b.rows for b in builders.values()) > _FLUSH_ROWS:
+                rows.settle()
                 _flush(segments, builders, last, executed.call.seq)
             if progress is not None and verified % 256 == 0:
                 progress(verified, recorded)
+    rows.settle()
     _flush(segments, builders, last, -1)
     segments.finish()
     segments.close()

@@ -11,6 +11,11 @@ from .predicates import Absent, Finding
 from .why_facts import Facts
 
 RECORDED, DECIDED, BUNDLE = "recorded tables", "decisions", "all ranks"
+BROKEN, STUCK, COSTLY = "broken", "stuck", "costly"
+SEVERITIES = (BROKEN, STUCK, COSTLY)
+"""How bad a finding is: a rule was broken, somebody waits for ever, or time is lost."""
+_BROKEN = frozenset(("rank_divergence",))
+_STUCK = frozenset(("livelock", "stall", "never_fits", "leak", "acknowledgement_missing"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,13 @@ class Check:
     scan: Callable[[Subject, int], Ended]
     breach: bool = False
     """Whether the finding breaks an invariant (exit code 6)."""
+
+    @property
+    def severity(self) -> str:
+        """One of `SEVERITIES`."""
+        if self.breach or self.name in _BROKEN:
+            return BROKEN
+        return STUCK if self.name in _STUCK else COSTLY
 
 
 @dataclass(frozen=True, slots=True)

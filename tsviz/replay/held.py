@@ -1,4 +1,4 @@
-"""How many pages stand in a request's tables behind each change of them, from the rows of `table_changes`."""
+"""How many pages stand in each block table of each request behind each change, from the rows of `table_changes`."""
 
 from __future__ import annotations
 
@@ -14,44 +14,41 @@ from .lifetimes import Longs, column, keys
 
 @dataclass(frozen=True, slots=True)
 class HeldPages:
-    """Counts in order of (submission, round): one where they change."""
+    """Counts in order of (table, round), one where a table changes; table number = submission x groups + group."""
 
     keys: Longs
     pages: Longs
+    groups: int
 
-    def at(self, submissions: Longs, round_: Longs | int) -> Longs:
-        """Return, per submission, how many (group, page) pairs stand in its tables behind the plan of a round."""
+    def of_tables(self, tables: Longs, round_: int) -> Longs:
+        """Return, per table, how many distinct pages stand in it behind the plan of a round."""
         if not len(self.keys):
-            return np.zeros(len(submissions), np.int64)
-        position = np.searchsorted(self.keys, (submissions << 32) | round_, side="right") - 1
-        found = (position >= 0) & ((self.keys[np.maximum(position, 0)] >> 32) == submissions)
+            return np.zeros(len(tables), np.int64)
+        position = np.searchsorted(self.keys, (tables << 32) | round_, side="right") - 1
+        found = (position >= 0) & ((self.keys[np.maximum(position, 0)] >> 32) == tables)
         return np.where(found, self.pages[np.maximum(position, 0)], 0)
 
+    def at(self, submissions: Longs, round_: int) -> Longs:
+        """Return, per submission and group (n x groups), how many pages it holds behind the plan of a round."""
+        tables = submissions[:, None] * self.groups + np.arange(self.groups)
+        found: Longs = self.of_tables(tables.ravel(), round_).reshape(tables.shape)
+        return found
 
-def held_pages(changes: Any, groups: Longs) -> HeldPages:
-    """Return the counts of a part. `changes` is `table_changes`, `groups` the group of each row as a number."""
-    submission, round_ = column(changes, "submission"), column(changes, "round")
-    if not len(submission):
-        return HeldPages(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    row = np.arange(len(submission))
-    order = np.lexsort((row, groups, submission))
-    counts = np.empty(len(row), np.int64)
-    counts[order] = _in_tables(changes, order, (submission[order].astype(np.int64) << 32) | groups[order])
-    # A table's count stands for the one it had before: summed over the tables of a request, change by change.
-    table = (submission[order].astype(np.int64) << 32) | groups[order]
-    before = np.zeros(len(row), np.int64)
-    again = np.flatnonzero(table[1:] == table[:-1]) + 1
-    before[again] = counts[order][again - 1]
-    moves = np.empty(len(row), np.int64)
-    moves[order] = counts[order] - before
-    ordered = np.argsort(submission, kind="stable")
-    where = keys(submission[ordered], round_[ordered])
-    total = np.cumsum(moves[ordered])
-    firsts = np.flatnonzero(np.concatenate([[True], np.diff(where >> 32) != 0]))
-    base = np.concatenate([[0], total[firsts[1:] - 1]])
-    total -= np.repeat(base, np.diff(np.concatenate([firsts, [len(where)]])))
+
+def held_pages(changes: Any, group: Longs, groups: int) -> HeldPages:
+    """Return the counts of a part. `changes` is `table_changes`, `group` the number of each row's group.
+
+    Rows of groups that the config does not name (numbers outside 0 .. groups - 1) are left out.
+    """
+    table = column(changes, "submission").astype(np.int64) * groups + group
+    order = np.argsort(table, kind="stable")
+    order = order[(group[order] >= 0) & (group[order] < groups)]
+    if not len(order):
+        return HeldPages(np.zeros(0, np.int64), np.zeros(0, np.int64), groups)
+    where = keys(table[order], column(changes, "round")[order])
+    counts = _in_tables(changes, order, table[order])
     last = np.concatenate([where[1:] != where[:-1], [True]])
-    return HeldPages(where[last], total[last])
+    return HeldPages(where[last], counts[last], groups)
 
 
 def _in_tables(changes: Any, order: Longs, table: Longs) -> Longs:

@@ -30,6 +30,12 @@ class InventedTokens:
         """Note a page that a request filled while it generated."""
         self._pages.setdefault(submission, {})[index] = page
 
+    def token(self, submission: int, position: int) -> int:
+        """Return the token of a request at one position."""
+        pages = self._pages.get(submission)
+        loose = _LOOSE + submission
+        return loose if pages is None else pages.get(position // self._page_tokens, loose)
+
     def tokens(self, submission: int, start: int, count: int) -> array[int]:
         """Return the tokens of a request at positions `start .. start + count - 1`."""
         pages, size = self._pages.get(submission, {}), self._page_tokens

@@ -17,13 +17,16 @@ from tsviz.trace.reader import Bundle, Part
 from .bases import make_bases
 from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
-from .index import open_index
+from .index import Index, open_index
+from .inside import Inside
 from .lifetimes import NEVER, Longs, column, keys
 from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Snapshot, TraceHead, Transfer
 from .source import Source, WholeTables
 from .source_bases import BasedTables
 from .states import Codes, RequestStates
+from .stops import NotKnown, RoundStory
 from .timeline import CELLS, CODES, Lane, StateRuns, counted, edges
+from .why_tree import Answer
 
 LARGE_ROWS = 2_000_000
 """Parts with more scheduled rows are looked at through compact bases, not through tables held whole."""
@@ -33,12 +36,20 @@ _HOLD_NOTHING = [CODES[state] for state in ("waiting", "bootstrapping", "retract
 class PartView:
     """Recorded state of one part of a bundle."""
 
-    def __init__(self, bundle: Bundle, part: Part, decided: DecidedView | None = None, source: Source | None = None):
-        """Read what every round needs; `decided` adds causes and reserves. Raises `TraceError`.
+    def __init__(
+        self,
+        bundle: Bundle,
+        part: Part,
+        decided: DecidedView | None = None,
+        inside: Inside | None = None,
+        source: Source | None = None,
+    ) -> None:
+        """Read what every round needs; `decided` adds causes and reserves, `inside` stories. Raises `TraceError`.
 
         `source` is where it is read from: tables held whole unless it is given.
         """
         self._part, self._decided = part, decided
+        self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
         self._source = source or WholeTables(part)
         self._numbers, self._life = self._source.numbers, self._source.life
         self.head = self._head(bundle)
@@ -59,6 +70,8 @@ class PartView:
             clock=part.clock,
             gaps=part.rows("gaps"),
             parts=tuple(f"{p.node}/{p.rank}" for p in bundle.parts),
+            groups=tuple(str(group["group_id"]) for group in part.config["cache_groups"]),
+            frontier=self._inside.frontier,
         )
 
     @cached_property
@@ -121,6 +134,15 @@ class PartView:
             marks = np.unique(np.array([*gone, *ends, *first, *([] if row is None else [row])], np.int64))
         chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
         return int(chosen[0]) if len(chosen) else None
+
+    def story(self, round_: int) -> RoundStory | NotKnown:
+        """Return a round from the inside: phases, candidates and stops; or why that is not known."""
+        decodes = [row.request for row in self._source.rows(round_) if row.kind == "decode"]
+        return self._inside.story(round_, decodes)
+
+    def why(self, submission: int, round_: int) -> Answer | NotKnown:
+        """Return why a submission has no row in a round; or why that is not known."""
+        return self._inside.why(self._life.names[submission], round_)
 
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
@@ -200,6 +222,7 @@ class PartView:
             there.tolist(), last.tolist(), landed.tolist(), states.tolist(), retractions.tolist(), causes, strict=True
         ):
             state = CELLS[code]
+            pages = held.get(submission, ())
             lines.append(
                 RequestLine(
                     request=life.names[submission],
@@ -209,17 +232,18 @@ class PartView:
                     prompt_tokens=int(life.prompt[submission]),
                     generated_tokens=generated,
                     max_new_tokens=int(life.max_new[submission]),
-                    held_pages=held.get(submission, 0),
+                    held_pages=sum(pages),
                     age_rounds=number - int(life.submitted[submission]),
                     scheduled=submission in scheduled,
                     retractions=gone,
                     cause=cause if state not in ("finished", "aborted") else None,
+                    group_pages=pages,
                 )
             )
         return tuple(lines)
 
-    def _holding(self, there: Longs, states: Codes, number: int) -> tuple[list[int], Sequence[int]]:
-        """Return the requests that hold pages, by their states, and how many each."""
+    def _holding(self, there: Longs, states: Codes, number: int) -> tuple[list[int], Sequence[tuple[int, ...]]]:
+        """Return the requests that hold pages, by their states, and how many each by group."""
         holding = there[~np.isin(states, _HOLD_NOTHING)]
         return holding.tolist(), self._source.held(holding, number)
 
@@ -263,7 +287,8 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) 
     Raises KeyError for a part that is not there, `TraceError`.
     """
     part = bundle.part(node, rank)
-    return PartView(bundle, part, _decided(part), _source(part))
+    index = None if part.level == "decisions" else open_index(part)
+    return PartView(bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)), _source(part))
 
 
 def _source(part: Part) -> Source:
@@ -273,11 +298,10 @@ def _source(part: Part) -> Source:
     return BasedTables(part, store, make_bases(part))
 
 
-def _decided(part: Part) -> DecidedView | None:
+def _decided(part: Part, index: Index | None) -> DecidedView | None:
     described = part.config["cache_groups"]
     groups = [str(group["group_id"]) for group in described]
     has_state = any(group["family"] == "State" for group in described)
     if part.level == "decisions":
         return DecidedView(part, RECORDED, part.last_round, groups, has_state=has_state)
-    index = open_index(part)
     return None if index is None else DecidedView(index, DERIVED, index.last_round, groups, has_state=has_state)

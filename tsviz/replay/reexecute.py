@@ -7,17 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from tsviz.scheduler import compat
-from tsviz.scheduler.rules import REFERENCE_0_1_24, RULES_0_1_24
+from tsviz.scheduler.binding.events import execution_event
+from tsviz.scheduler.events import ExtendResult
+from tsviz.scheduler.rules import REFERENCE_0_1_24, RULES_0_1_24, RuleSet
+from tsviz.scheduler.snapshot import Snapshot
 from tsviz.trace import entries as e
 from tsviz.trace import layout
 from tsviz.trace.api_events import make_event, read_counters
 from tsviz.trace.config import build_config
 from tsviz.trace.errors import Damaged, TraceError
+from tsviz.trace.plan_fields import read_plan
 from tsviz.trace.reader import Part
 from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
 
-from .call_log import Call, CallLog
+from .call_log import Call, CallLog, TablesFrom
+from .keyframes import Keyframe, recorded_keyframe
+from .shared_plans import SharedPlans
+from .sound import require_sound
 
 TWIN = "tsviz-twin"
 """What a trace of the twin says of its engine."""
@@ -35,46 +42,87 @@ class Executed:
     record: RoundRecord | None
 
 
+def rules_of(part: Part) -> RuleSet:
+    """Return the rules by which the twin makes a part's calls again."""
+    return RULES_0_1_24 if part.engine.get("name") == TWIN else REFERENCE_0_1_24
+
+
 class NoKeyframe(TraceError):
     """The recording starts in the middle, and the state at its start is not in it."""
+
+
+def first_keyframe(part: Part, module: Any = compat) -> Keyframe:
+    """Return the keyframe at the start of a slice. Raises `NoKeyframe`, `Damaged`, `TraceError`."""
+    start, path = part.meta["starts_at"], part.directory / layout.PART_FILE
+    rows = part.table("keyframes")
+    if not rows.num_rows:
+        raise NoKeyframe(
+            path, "starts_at", "a trace from its first round, which can be re-executed",
+            f"a slice from round {start} without a keyframe, which opens and steps but cannot be re-executed",
+        )  # fmt: skip
+    if module is not compat:
+        raise NoKeyframe(
+            path, "starts_at", "the twin, which goes on from the keyframe of a slice",
+            f"another scheduler, which would have to begin before round {start}",
+        )  # fmt: skip
+    found = recorded_keyframe(part, rows)
+    if found.snapshot.rules != rules_of(part):
+        raise Damaged(path, "keyframes", f"a state by {rules_of(part)}", f"one by {found.snapshot.rules}"[:200])
+    return found
 
 
 class Reexecution:
     """Iterates the calls of a part, each made on a fresh scheduler of `module` when it is asked for."""
 
-    def __init__(self, part: Part, module: Any, **options: Any) -> None:
+    def __init__(
+        self, part: Part, module: Any, *, start: Keyframe | None = None, log: CallLog | None = None, **options: Any
+    ) -> None:
         """Build the scheduler from the part's config; `options` are the twin's own keywords (`observer`).
+
+        It begins at `start`, a keyframe of this part; without one at the part's first call, for which a slice has a
+        keyframe of its own. `log`: that of an earlier re-execution of the part, which spares reading it anew.
 
         The twin re-executes a recording of the reference with the reference's cut of remote landings, which on its own
         it does not make (docs/conformance.md).
 
-        Raises `NoKeyframe` for a slice, `Damaged` when the config cannot be built, `TraceError` when a table cannot be
-        read.
+        Raises `UnknownRules` for rules or a digest that are not known here, `NoKeyframe` for a slice without one (or
+        with another scheduler than the twin), `Damaged` when the config cannot be built or a keyframe is no state,
+        `TraceError` when a table cannot be read.
         """
-        if (start := part.meta.get("starts_at")) is not None:
-            raise NoKeyframe(
-                part.directory / layout.PART_FILE, "starts_at",
-                "a trace from its first round, which can be re-executed",
-                f"a slice from round {start} without a keyframe, which opens and steps but cannot be re-executed",
-            )  # fmt: skip
-        if module is compat:
-            options.setdefault("rules", RULES_0_1_24 if part.engine.get("name") == TWIN else REFERENCE_0_1_24)
+        require_sound(part)
+        if start is None and "starts_at" in part.meta:
+            start = first_keyframe(part, module)
+        if module is compat and start is None:
+            options.setdefault("rules", rules_of(part))
         try:
-            self.scheduler = module.Scheduler(build_config(module, part.config), **options)
+            if start is None:
+                self.scheduler = module.Scheduler(build_config(module, part.config), **options)
+            else:
+                self.scheduler = module.Scheduler.restore(start.snapshot, **options)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             place = f"config ({type(error).__name__})"
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
         self._module = module
-        self._log = CallLog(part)
+        self.log = CallLog(part, columns=module is compat) if log is None else log
+        """Of the whole part."""
         self._content = part.token_mode == FULL
-        self._book = PlanBook(content=self._content)
+        self._book = PlanBook(content=self._content, read=SharedPlans().read if module is compat else read_plan)
+        self._calls = self.log
+        if start is not None:
+            self._book.adopt(start.book)
+            self._calls = self.log.since(TablesFrom(part, start.round), start.held())
+
+    def keyframe(self) -> Keyframe:
+        """Return the state now, which must be between the last call of a round and the first of the next (the twin)."""
+        snapshot: Snapshot = self.scheduler.snapshot()
+        return Keyframe(snapshot.rounds + 1, snapshot, self._book.state([r.request_id for r in snapshot.requests]))
 
     def submission(self, request: str) -> int:
         """Return the submission that a request id names now; -1 for an id that was never submitted."""
         return self._book.submission(request)
 
     def __iter__(self) -> Iterator[Executed]:
-        for call in self._log:
+        for call in self._calls:
             yield self._make(call)
 
     def _make(self, call: Call) -> Executed:
@@ -105,10 +153,15 @@ class Reexecution:
         return Executed(call, outcome, message, result, items, record)
 
     def _advance(self, call: Call) -> None:
-        execution_event = self._module.ExecutionEvent()
+        landed = call.landed
+        if landed is not None:
+            made = map(ExtendResult, landed.requests, map(tuple, landed.tokens or ()))
+            self.scheduler.advance(execution_event(made))
+            return
+        event_batch = self._module.ExecutionEvent()
         for event in call.events:
-            execution_event.add_event(make_event(self._module, event))
-        self.scheduler.advance(execution_event)
+            event_batch.add_event(make_event(self._module, event))
+        self.scheduler.advance(event_batch)
 
     def _spec(self, spec: e.Spec) -> Any:
         made = self._module.RequestSpec()

@@ -4,12 +4,15 @@ A slice holds everything that was recorded for its rounds and, of the requests t
 stepping asks of their past: their submission, results and pages, their last row, and their block tables in full as
 fresh `table_changes` of the round before the first. Requests that had ended are gone and the others numbered anew; who
 was retracted at the start had no pages left and shows as waiting.
-There is no keyframe in it yet: it opens, steps and takes SQL, and is refused by what re-executes.
+It also holds the state of the twin at its start as a keyframe, so that its rounds are made again and proven. Where the
+twin leaves the recording before that, or the recording has no start, there is none: such a slice opens, steps and takes
+SQL, and is refused by what re-executes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,13 @@ from tsviz.trace import compact, layout
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.errors import CannotRecord
 from tsviz.trace.reader import Bundle, Part
+from tsviz.trace.rounds import BookState
 from tsviz.trace.segments import HotSegments
 
 from .block_tables import RecordedTables
+from .keyframes import Keyframe, keyframe_row
 from .lifetimes import Lifetimes, column
+from .reach import reach
 from .recorded import PartView
 
 
@@ -40,19 +46,26 @@ class Sliced:
     last_round: int
     requests: int
     rows: dict[str, int]
+    no_keyframe: str
+    """Why it cannot be re-executed; empty when it can."""
 
 
-def write_slice(bundle: Bundle, part: Part, first: int, last: int, out: Path) -> Sliced:
-    """Write rounds `first` to `last` of a part into the new bundle `out`.
+def write_slice(
+    bundle: Bundle, part: Part, first: int, last: int, out: Path, progress: Callable[[int, int], None] | None = None
+) -> Sliced:
+    """Write rounds `first` to `last` of a part into the new bundle `out`; `progress` is told rounds made again, of all.
 
     Raises `BadRange`, `CannotRecord` when the path is taken, `TraceError` when a table cannot be read, OSError.
     """
-    if not 1 <= first <= last <= part.last_round:
-        raise BadRange(f"expected rounds A:B with 1 <= A <= B <= {part.last_round}, found {first}:{last}")
+    begin = part.meta.get("starts_at", 1)
+    if not begin <= first <= last <= part.last_round:
+        raise BadRange(f"expected rounds A:B with {begin} <= A <= B <= {part.last_round}, found {first}:{last}")
     if out.exists():
         raise CannotRecord(f"{out}: expected a path that is free, found something there")
     life = Lifetimes(part)
-    kept = _kept(life, first, last)
+    keyframe = reach(part, first, progress=progress) if first > 1 else ""
+    live = [] if isinstance(keyframe, str) else [number for number, _, _ in keyframe.book.submissions.values()]
+    kept = np.union1d(_kept(life, first, last), np.array(live, np.int64))
     holding = kept[~np.isin(kept, _retracted(bundle, part, first))]
     tables = {name: _cut(part, name, kept, first, last) for name in TABLES}
     past = part.table("operations").take(_last_rows(life, holding, first))
@@ -61,6 +74,9 @@ def write_slice(bundle: Bundle, part: Part, first: int, last: int, out: Path) ->
     numbers = np.full(life.count + 1, -1, np.int64)
     numbers[kept] = np.arange(len(kept))
     tables = {name: _renumbered(table, numbers) for name, table in tables.items()}
+    if isinstance(keyframe, Keyframe):
+        row = keyframe_row(_renumbered_keyframe(keyframe, int(np.searchsorted(life.submitted, first)), numbers))
+        tables["keyframes"] = pa.Table.from_pylist([row], TABLES["keyframes"].schema)
     directory = layout.part_directory(out, part.node, part.rank)
     segments = HotSegments(directory / layout.HOT)
     for name, rows in tables.items():
@@ -76,7 +92,20 @@ def write_slice(bundle: Bundle, part: Part, first: int, last: int, out: Path) ->
     layout.write_json(out / layout.BUNDLE_FILE, {**bundle.description, "parts": parts, "meta": meta})
     compact.compact_part(directory)
     layout.write_json(out / layout.END_FILE, {"parts": {}, "error": None})
-    return Sliced(first, last, len(kept), {name: rows.num_rows for name, rows in tables.items() if rows.num_rows})
+    rows_written = {name: rows.num_rows for name, rows in tables.items() if rows.num_rows}
+    return Sliced(first, last, len(kept), rows_written, keyframe if isinstance(keyframe, str) else "")
+
+
+def _renumbered_keyframe(keyframe: Keyframe, first_inside: int, numbers: npt.NDArray[np.int64]) -> Keyframe:
+    """Return a keyframe with submissions numbered anew; digests keep the numbers of the whole trace."""
+    book = keyframe.book
+    submissions = {
+        request: (int(numbers[number]), original, computed)
+        for request, (number, original, computed) in book.submissions.items()
+    }
+    dropped = int(np.count_nonzero(numbers[:first_inside] < 0))
+    owner = np.where(book.owner >= 0, numbers[book.owner], -1)
+    return replace(keyframe, book=BookState(submissions, book.shift + dropped, owner, book.tables))
 
 
 def _kept(life: Lifetimes, first: int, last: int) -> npt.NDArray[np.int64]:
@@ -97,8 +126,12 @@ def _cut(part: Part, name: str, kept: npt.NDArray[np.int64], first: int, last: i
     table = part.table(name)
     rounds = column(table, "round")
     inside = (rounds >= first) & (rounds <= last)
-    if name == "prefix_pages":
+    if name == "keyframes":
+        inside = rounds < 0
+    elif name == "prefix_pages":
         inside = rounds <= last
+    elif name == "key_prefixes":
+        inside = rounds >= 0
     elif name == "gaps":
         inside = (rounds <= last) & (column(table, "last_round") >= first)
     elif name in ("submissions", "grown_pages", "events"):

@@ -81,6 +81,8 @@ class RequestLine:
     retractions: int
     cause: Cause | None = None
     """None where decisions are not known: not recorded at this level, or behind the verified frontier."""
+    group_pages: tuple[int, ...] = ()
+    """Pages it holds by group, in the order of `TraceHead.groups`; empty for one that holds none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,18 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class Frontier:
+    """How far decisions are known: `source` is `recorded`, `derived` (re-executed and verified) or `none`.
+
+    `divergence` says in words where the twin and the recording part; empty where they do not.
+    """
+
+    source: str
+    last_round: int
+    divergence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TraceHead:
     """What does not change while one steps: identity of the trace and its size."""
 
@@ -140,6 +154,9 @@ class TraceHead:
     clock: str
     gaps: int
     parts: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    """Names of the cache groups."""
+    frontier: Frontier = Frontier("none", 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,8 @@ class Source(Protocol):
         """Return the pages that a plan zeroes, by group."""
         ...
 
-    def held(self, submissions: Longs, number: int) -> Sequence[int]:
-        """Return how many pages stand in the tables of requests behind a plan."""
+    def held(self, submissions: Longs, number: int) -> Sequence[tuple[int, ...]]:
+        """Return how many pages stand in the tables of requests behind a plan, by group of the config."""
         ...
 
     def tables(self, submission: int, number: int, zeroed: dict[str, frozenset[int]]) -> tuple[BlockTable, ...]:
@@ -168,9 +168,9 @@ class WholeTables:
         low, high = np.searchsorted(self._zeroed_round, (number, number + 1))
         return by_group(self._part.table("zeroed").slice(low, high - low))
 
-    def held(self, submissions: Longs, number: int) -> Sequence[int]:
-        """Return how many pages stand in the tables of requests behind a plan."""
-        return [len(self._tables.held(submission, number)) for submission in submissions.tolist()]
+    def held(self, submissions: Longs, number: int) -> Sequence[tuple[int, ...]]:
+        """Return how many pages stand in the tables of requests behind a plan, by group of the config."""
+        return [self._tables.counts(submission, number) for submission in submissions.tolist()]
 
     def tables(self, submission: int, number: int, zeroed: dict[str, frozenset[int]]) -> tuple[BlockTable, ...]:
         """Return the tables of a request behind a plan."""

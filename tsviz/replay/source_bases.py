@@ -18,7 +18,7 @@ from tsviz.trace.tables import RECORDED
 from . import bases_tables as t
 from .bases import Bases, make_bases
 from .block_tables import RecordedTables
-from .lifetimes import NEVER, Longs
+from .lifetimes import NEVER, Longs, column
 from .lives import Lives, Requests
 from .retractions import Absence
 from .snapshot import BlockTable, Row
@@ -99,12 +99,16 @@ class BasedTables:
         """Return the pages that a plan zeroes, by group."""
         return by_group(self._zeroed.between(number, number))
 
-    def held(self, submissions: Longs, number: int) -> Sequence[int]:
-        """Return how many pages stand in the tables of requests behind a plan."""
+    def held(self, submissions: Longs, number: int) -> Sequence[tuple[int, ...]]:
+        """Return how many pages stand in the tables of requests behind a plan, by group of the config."""
         base = number // t.BLOCK_ROUNDS * t.BLOCK_ROUNDS
         found = self._read(lambda bases: bases.held.between(base, number))
-        pages = dict(zip(found["submission"].to_pylist(), found["held_pages"].to_pylist(), strict=True))
-        return [pages.get(submission, 0) for submission in submissions.tolist()]
+        pages = dict(zip(column(found, "table_index").tolist(), column(found, "held_pages").tolist(), strict=True))
+        groups = len(self._part.config["cache_groups"])
+        return [
+            tuple(pages.get(submission * groups + group, 0) for group in range(groups))
+            for submission in submissions.tolist()
+        ]
 
     def tables(self, submission: int, number: int, zeroed: dict[str, frozenset[int]]) -> tuple[BlockTable, ...]:
         """Return the tables of a request behind a plan."""

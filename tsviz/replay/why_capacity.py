@@ -6,6 +6,7 @@ section 3, *capacity*).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tsviz.scheduler import decisions as d
@@ -16,9 +17,9 @@ from .why_tree import Branch, counted
 _SHOWN = 8
 
 
-def deficit_blocks(facts: Facts, refusal: dict[str, Any]) -> tuple[int, int]:
+def deficit_blocks(packing: Sequence[int], refusal: dict[str, Any]) -> tuple[int, int]:
     """Return the LCM blocks that a refused admission lacks: now, and after every eviction that it may cause."""
-    need = list(zip(refusal["need_pages"], facts.packing, strict=True))
+    need = list(zip(refusal["need_pages"], packing, strict=True))
     now, reached = (
         sum(-(-max(0, pages - own) // k) for (pages, k), own in zip(need, refusal[f"{which}_local_pages"], strict=True))
         - refusal[f"{which}_blocks"]
@@ -39,7 +40,7 @@ def capacity(facts: Facts, submission: int, round_: int, refusal: dict[str, Any]
 
 
 def _inequality(facts: Facts, refusal: dict[str, Any]) -> Branch:
-    now, reached = deficit_blocks(facts, refusal)
+    now, reached = deficit_blocks(facts.packing, refusal)
     children = []
     for group, name in enumerate(facts.groups):
         need = refusal["need_pages"][group]

@@ -342,5 +342,5 @@ def shortage_words(facts: Facts, submission: int, round_: int) -> str:
     if refusal is None:
         return ""
     need = ", ".join(f"{n:,} of {g}" for n, g in zip(refusal["need_pages"], facts.groups, strict=True) if n)
-    _, lacking = deficit_blocks(facts, refusal)
+    _, lacking = deficit_blocks(facts.packing, refusal)
     return f"needs {need or 'none'}; {refusal['reachable_blocks']:,} blocks in reach, {lacking:,} short"

@@ -29,7 +29,7 @@ from tsviz.scheduler.rules import RuleSet
 if TYPE_CHECKING:
     from tsviz.scheduler.scheduler import Scheduler
 
-_PLAIN = (
+PLAIN = (
     "access_epoch",
     "debt_tokens",
     "decode_row",
@@ -58,7 +58,7 @@ _PLAIN = (
     "window_end",
 )
 
-_plain = attrgetter(*_PLAIN)
+_plain = attrgetter(*PLAIN)
 
 Scalar = int | bool | tuple[int, ...] | tuple[tuple["array[int]", int, int], ...] | Row | Refused | Verdict | None
 
@@ -205,7 +205,7 @@ def _rebuild_request(scheduler: Scheduler, state: RequestState) -> Request:
     page_tokens = scheduler.config.prefix_granularity
     request = Request(state.request_id, state.tokens[: state.token_count], 0, page_tokens, 0, 0)
     request.chain = state.chain[: state.chain_pages]
-    for name, value in zip(_PLAIN, state.plain, strict=True):
+    for name, value in zip(PLAIN, state.plain, strict=True):
         setattr(request, name, value)
     request.state_boundaries = list(state.state_boundaries)
     for pages, count, available, frontier in state.tables:

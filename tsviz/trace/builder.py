@@ -102,6 +102,9 @@ class _Numbers:
         else:
             self.values.extend(values)  # type: ignore[arg-type]
 
+    def extend_any(self, values: Sequence[int | None]) -> None:
+        self.extend_optional(values)
+
     def extend_numpy(self, values: np.ndarray[Any, Any]) -> None:
         self.values.frombytes(np.ascontiguousarray(values, dtype=self.values.typecode).tobytes())
 
@@ -136,6 +139,9 @@ class _Words(_Numbers):
         except KeyError:  # a new string, or None
             for text in texts:
                 self.add_text(text)
+
+    def extend_any(self, values: Sequence[Any]) -> None:
+        self.extend_text(values)
 
     def repeat_text(self, text: str, count: int) -> None:
         self.repeat(self.vocabulary.code(text), count)
@@ -199,6 +205,13 @@ class _Lists:
         next(ends)
         self.ends.extend(ends)
         self.values.extend(chain.from_iterable(lists))
+
+    def extend_any(self, lists: Sequence[Sequence[int] | None]) -> None:
+        if None in lists:
+            for values in lists:
+                self.add(values)
+        else:
+            self.extend(lists)  # type: ignore[arg-type]
 
     def extend_runs(self, offsets: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
         base = len(self.values)

@@ -77,6 +77,11 @@ def string(name: str, doc: str, *, nullable: bool = False) -> Column:
     return Column(name, pa.string(), doc, nullable)
 
 
+def binary(name: str, doc: str, *, nullable: bool = False) -> Column:
+    """Bytes that only their reader understands."""
+    return Column(name, pa.binary(), doc, nullable)
+
+
 def ints(name: str, doc: str, *, nullable: bool = False) -> Column:
     """A list of signed 32-bit numbers."""
     return Column(name, INTS, doc, nullable)

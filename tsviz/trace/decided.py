@@ -11,6 +11,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
+from operator import attrgetter, itemgetter
 from typing import Any, get_type_hints
 
 from tsviz.scheduler import decisions as d
@@ -106,35 +107,51 @@ DECIDED = by_name(_table(cls, name, _documentation()) for cls, name in NAMES.ite
 """The decided tables by name."""
 
 
-class DecisionRows:
-    """Appends decisions to the builders of their tables."""
+_HELD_DECISIONS = 1 << 12
+"""More held at once would be walked by the garbage collector again and again."""
 
-    __slots__ = ("_adders", "_item", "_round", "_submission")
+
+class DecisionRows:
+    """Gathers decisions and turns them into rows of their tables, a column at a time; a cell is far dearer."""
+
+    __slots__ = ("_held", "_item", "_round", "_settlers", "_submission", "count")
 
     def __init__(self, builders: dict[str, TableBuilder], submission: Callable[[str], int]) -> None:
         """`submission` says which submission a request id names now."""
         self._submission = submission
         self._round, self._item = -1, 0
-        self._adders: dict[type, list[tuple[str, Callable[[Any], None]]]] = {}
+        self.count = 0
+        """Decisions that wait for `settle`."""
+        self._held: dict[type, list[tuple[int, int, int, int, Any]]] = {cls: [] for cls in NAMES}
+        self._settlers: dict[type, list[tuple[Callable[[Any], Any], Callable[[Any], None]]]] = {}
         for cls, name in NAMES.items():
-            columns = builders[name].columns
-            adders: list[tuple[str, Callable[[Any], None]]] = [(key.name, columns[key.name].add) for key in _KEY]
-            hints = get_type_hints(cls)
-            for field in fields(cls):
-                column = columns[_name(field.name, hints[field.name])]
-                adders.append((field.name, getattr(column, "add_text", column.add)))
-                if field.name == "request_id":
-                    adders.append(("", columns["submission"].add))
-            self._adders[cls] = adders
+            columns, hints = builders[name].columns, get_type_hints(cls)
+            self._settlers[cls] = [
+                (attrgetter(field.name), columns[_name(field.name, hints[field.name])].extend_any)
+                for field in fields(cls)
+            ]
+            keys = [columns[key.name].extend for key in _KEY]
+            keys += [columns["submission"].extend] if "submission" in columns else []
+            self._settlers[cls] += [(itemgetter(place), extend) for place, extend in enumerate(keys)]
 
     def add(self, round_: int, stop: int, decision: Any) -> None:
-        """Append one decision."""
+        """Take one decision, taken now: its request id names the submission that it names at this point."""
         if round_ != self._round:
             self._round, self._item = round_, 0
-        (_, add_round), (_, add_stop), (_, add_item), *rest = self._adders[type(decision)]
-        add_round(round_)
-        add_stop(stop)
-        add_item(self._item)
+        request = getattr(decision, "request_id", None)
+        submission = -1 if request is None else self._submission(request)
+        self._held[type(decision)].append((round_, stop, self._item, submission, decision))
         self._item += 1
-        for name, add in rest:
-            add(getattr(decision, name) if name else self._submission(decision.request_id))
+        self.count += 1
+        if self.count == _HELD_DECISIONS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Append what was taken to the builders."""
+        for cls, rows in self._held.items():
+            if rows:
+                decisions = [row[4] for row in rows]
+                for read, extend in self._settlers[cls]:
+                    extend(list(map(read, rows if isinstance(read, itemgetter) else decisions)))
+                rows.clear()
+        self.count = 0

@@ -66,6 +66,24 @@ class TableDifferences:
         self._owner = np.full(64, _ABSENT, np.int64)
         self._known: dict[str, _Known] = {}
 
+    def known(self) -> tuple[npt.NDArray[np.int64], dict[str, list[Ints]]]:
+        """Return who owns which slot, and by group the last table of every slot: what `adopt` takes."""
+        tables = {}
+        for group, known in self._known.items():
+            filled = (known.pages != _ABSENT).sum(axis=1).tolist()
+            tables[group] = [row[:length].copy() for row, length in zip(known.pages, filled, strict=True)]
+        return self._owner.copy(), tables
+
+    def adopt(self, owner: npt.NDArray[np.int64], tables: dict[str, list[Ints]]) -> None:
+        """Go on from what `known` returned."""
+        self._owner = np.array(owner, np.int64)
+        for group, rows in tables.items():
+            known = self._known[group] = _Known()
+            known.fit(max(len(rows), len(owner)), max(map(len, rows), default=0))
+            for slot, row in enumerate(rows):
+                known.pages[slot, : len(row)] = row
+                known.lengths[slot] = len(row)
+
     def claim(self, slots: Ints, owners: Ints, anew: Flags) -> Flags:
         """Note who owns which slot and return, per row, whether its tables start anew.
 

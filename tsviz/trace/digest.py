@@ -76,6 +76,13 @@ def structural(
 
 def _batch(sections: _Sections, fields: BatchFields, submissions: Sequence[int]) -> None:
     sections.ints(10, submissions)
+    if not fields.digested:
+        fields.digested += _of_fields(fields)
+    sections.parts += fields.digested
+
+
+def _of_fields(fields: BatchFields) -> list[bytes]:
+    sections = _Sections()
     sections.ints(11, fields.slots)
     sections.ints(12, fields.input_tokens)
     sections.ints(13, fields.prefill_tokens)
@@ -87,6 +94,7 @@ def _batch(sections: _Sections, fields: BatchFields, submissions: Sequence[int])
         sections.ints(16, array("i", (0 if none else 1,)) * len(inputs))
     else:
         sections.ints(16, [value != ON_DEVICE for value in inputs])
+    return sections.parts
 
 
 def _transfer(sections: _Sections, transfer: TransferFields) -> None:

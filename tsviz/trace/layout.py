@@ -16,6 +16,7 @@ holds a CRC of its values under `crc`. No directory or file of a bundle may be a
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import zlib
@@ -50,6 +51,12 @@ def part_directory(bundle: Path, node: str, rank: int) -> Path:
     if not _NAME.fullmatch(node):
         raise ValueError(f"node name {node!r} must match {_NAME.pattern}")
     return bundle / PARTS / f"{node}.{rank}"
+
+
+def enclosing_bundle(path: Path) -> Path | None:
+    """Return the bundle that `path` is, or would lie in, links followed; None for a path outside every bundle."""
+    real = Path(os.path.realpath(path))
+    return next((outer for outer in (real, *real.parents) if (outer / BUNDLE_FILE).is_file()), None)
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:

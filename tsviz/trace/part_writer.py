@@ -49,11 +49,12 @@ class PartWriter:
     @property
     def pending_rows(self) -> int:
         """Rows that wait for the next flush."""
-        return sum(t.rows for t in self._tables.values())
+        return self._decisions.count + sum(t.rows for t in self._tables.values())
 
     def flush(self) -> bool:
         """Write what has come together and commit it; returns whether there was anything."""
         wrote = False
+        self._decisions.settle()
         for builder in self._tables.values():
             if builder.rows:
                 self._segments.append(builder.table, builder.take())

@@ -7,7 +7,8 @@ which pages and rows go where; *content* fields are ids, tokens and hashes, and 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,14 @@ ON_DEVICE = -1
 """A decode input id that the plan leaves to the device; any other number is a token."""
 
 
+Rows = npt.NDArray[np.int64]
+TablesOf = Callable[[Rows | None], dict[str, Pages]]
+"""Block tables of some rows of a batch (None: of all): one (rows, slots) array a group, padded with -1."""
+
+
 @dataclass(slots=True)
 class BatchFields:
-    """One batch: parallel lists, prefill rows first. `tables` has one (rows, slots) array a group, padded with -1."""
+    """One batch: parallel lists, prefill rows first."""
 
     ids: list[str]
     slots: array[int]
@@ -30,10 +36,14 @@ class BatchFields:
     begins: array[int]
     replays: array[int]
     decode_inputs: list[int]
-    tables: dict[str, Pages]
+    tables: TablesOf
+    moved: Rows | None = None
+    """Rows whose tables may differ from those last seen in their slots; None: any may."""
     input_ids: list[int] | None = None
     shifted_input_ids: list[int] | None = None
     candidates: list[list[int]] | None = None
+    digested: list[bytes] = field(default_factory=list)
+    """Sections of the structural digest that depend on these fields alone, once they were made."""
 
     @property
     def prefills(self) -> int:
@@ -69,6 +79,11 @@ class PlanFields:
 
 def read_batch(batch: Any, *, content: bool) -> BatchFields:
     """Read one `Forward.Batch`."""
+
+    def tables(rows: Rows | None) -> dict[str, Pages]:
+        arrays: dict[str, Pages] = batch.block_tables_arrays()
+        return arrays if rows is None else {group: table[rows] for group, table in arrays.items()}
+
     fields = BatchFields(
         batch.request_ids,
         array("i", batch.request_pool_indices),
@@ -77,7 +92,7 @@ def read_batch(batch: Any, *, content: bool) -> BatchFields:
         array("i", batch.extend_prefix_lens),
         array("i", batch.extend_replay_lens),
         batch.decode_input_ids,
-        batch.block_tables_arrays(),
+        tables,
     )
     if content:
         fields.input_ids = batch.input_ids
@@ -100,13 +115,17 @@ def _read_transfer(operation: Any) -> TransferFields:
     )
 
 
-def read_plan(plan: Any, *, content: bool) -> PlanFields:
-    """Read one `ExecutionPlan`; `content` also reads ids and tokens of the model's input."""
-    forward = plan.forward
+def read_plan(plan: Any, *, content: bool, batch: BatchFields | None = None) -> PlanFields:
+    """Read one `ExecutionPlan`; `content` also reads ids and tokens of the model's input.
+
+    `batch`: the fields of its forward batch, if they are known already.
+    """
+    if batch is None and (forward := plan.forward):
+        batch = read_batch(forward[0], content=content)
     remote_prefill, remote_decode = plan.remote_prefill, plan.remote_decode
     cache = plan.cache
     return PlanFields(
-        read_batch(forward[0], content=content) if forward else None,
+        batch,
         None if remote_prefill is None else read_batch(remote_prefill, content=content),
         None if remote_decode is None else read_batch(remote_decode, content=content),
         plan.pages_to_zero_arrays(),

@@ -18,6 +18,7 @@ from . import layout
 from .catalogue import LEVELS, TABLES
 from .cold import ColdTables
 from .columns import Table
+from .counts import check_calls, check_counts
 from .errors import Damaged
 from .hot import HotTables
 from .tokens import MODES
@@ -45,6 +46,7 @@ class Part:
         self.token_mode: str = layout.field(path, self.meta, "tokens", str)
         self.rule_set: str = layout.field(path, self.meta, "rule_set", str)
         self.clock: str = layout.field(path, self.meta, "clock", str)
+        self.digest: str = layout.field(path, self.meta, "digest", str)
         if self.token_mode not in MODES:
             raise Damaged(path, "tokens", " or ".join(MODES), repr(self.token_mode)[:40])
         self.level: str = self.meta.get("level", LEVELS[0])
@@ -57,6 +59,12 @@ class Part:
 
     @cached_property
     def _store(self) -> HotTables | ColdTables:
+        found = self._open_store()
+        if self._whole:
+            check_calls(self._counting, found.rows(TABLES["calls"]), found.last_seq)
+        return found
+
+    def _open_store(self) -> HotTables | ColdTables:
         if self._compacted:
             return ColdTables(self.directory / layout.COLD)
         try:
@@ -69,6 +77,18 @@ class Part:
             commits = self.directory / layout.HOT / layout.COMMITS_FILE
             raise Damaged(commits, "last line", "the commit that closed the part", "none (the file was cut)")
         return found
+
+    @property
+    def _whole(self) -> bool:
+        """Whether the part holds every call from the first round on; a slice from a later one does not."""
+        return "starts_at" not in self.meta
+
+    @property
+    def _counting(self) -> Path:
+        """The file that says how many rows the tables have."""
+        if self._compacted:
+            return self.directory / layout.COLD / layout.MANIFEST_FILE
+        return self.directory / layout.HOT / layout.COMMITS_FILE
 
     @property
     def _compacted(self) -> bool:
@@ -123,6 +143,11 @@ class Part:
             for _ in self._store.batches(table):
                 pass
 
+    def check_counts(self) -> None:
+        """Compare rows of tables with what calls and plans say of them. Raises `TraceError`."""
+        if self._whole:
+            check_counts(self._counting, self.table, self.rows)
+
     def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
         """Return every table; those with more than `DATASET_ROWS` cold rows as datasets."""
         return {name: self._relation(table) for name, table in TABLES.items()}
@@ -147,7 +172,20 @@ class Bundle:
         names = layout.part_names(path, self.description)
         closed = (path / layout.END_FILE).exists()
         layout.directory(path / layout.PARTS)
-        self.parts = [Part(layout.part_directory(path, node, rank), closed=closed) for node, rank in names]
+        self.parts = [self._open_part(node, rank, closed=closed) for node, rank in names]
+
+    def _open_part(self, node: str, rank: int, *, closed: bool) -> Part:
+        """Open a part and compare what it says of itself with what the bundle says of it."""
+        part = Part(layout.part_directory(self.path, node, rank), closed=closed)
+        for place, expected, found in (
+            ("node", node, part.node),
+            ("rank", rank, part.rank),
+            ("tokens", self.description.get("tokens"), part.token_mode),
+        ):
+            if expected != found:
+                path = part.directory / layout.PART_FILE
+                raise Damaged(path, place, f"{expected!r} (as {layout.BUNDLE_FILE} says)", repr(found)[:80])
+        return part
 
     @cached_property
     def end(self) -> dict[str, Any] | None:

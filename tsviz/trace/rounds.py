@@ -7,7 +7,7 @@ so that a recorded plan and a re-executed one can be compared digest by digest a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -62,16 +62,60 @@ class _Seats:
     submissions: array[int]
 
 
+@dataclass(frozen=True, slots=True)
+class BookState:
+    """A `PlanBook` between two calls, as far as live requests go: what a keyframe holds of it.
+
+    `submissions`: by request id its number, the number that digests have of it (another one in a slice) and how far its
+    prompt is computed (-1: not known). `shift`: what digests add to the number of a request that is submitted later.
+    """
+
+    submissions: dict[str, tuple[int, int, int]]
+    shift: int
+    owner: npt.NDArray[np.int64]
+    tables: dict[str, list[npt.NDArray[np.int32]]]
+
+
 class PlanBook:
     """Turns the plans of one scheduler into `RoundRecord`s. Calls must be fed in the order in which they were made."""
 
-    def __init__(self, *, content: bool) -> None:
-        """`content`: whether ids, tokens and hashes are read and digested."""
+    def __init__(self, *, content: bool, read: Callable[..., PlanFields] = read_plan) -> None:
+        """`content`: whether ids, tokens and hashes are read and digested; `read` reads one plan, as `read_plan`."""
+        self._read = read
         self._differences = TableDifferences()
         self._content = content
         self._submission: dict[str, int] = {}
         self._seats: _Seats | None = None
         self._computed: npt.NDArray[np.int64] = np.full(1024, -1, np.int64)
+        self._original: dict[int, int] = {}
+        self._shift = 0
+
+    def state(self, requests: Sequence[str]) -> BookState:
+        """Return the state of the book as far as these requests, those that live, go."""
+        known = {r: self._submission[r] for r in requests if r in self._submission}
+        owner, tables = self._differences.known()
+        owner[~np.isin(owner, list(known.values()))] = -1
+        kept = owner >= 0
+        for rows in tables.values():
+            rows[:] = [row if slot < len(kept) and kept[slot] else row[:0] for slot, row in enumerate(rows)]
+        submissions = {r: (n, self._original.get(n, n + self._shift), int(self._computed[n])) for r, n in known.items()}
+        return BookState(submissions, self._shift, owner, tables)
+
+    def adopt(self, state: BookState) -> None:
+        """Go on from a state, on a book that has seen nothing."""
+        self._differences.adopt(state.owner, state.tables)
+        self._shift = state.shift
+        for request, (submission, original, computed) in state.submissions.items():
+            self.submit(request, submission)
+            self._computed[submission] = computed
+            if original != submission + state.shift:
+                self._original[submission] = original
+
+    def _digested(self, submissions: array[int]) -> Sequence[int]:
+        """Return the numbers of submissions as they stand in digests: those of the trace that a slice was cut from."""
+        if not self._shift and not self._original:
+            return submissions
+        return [self._original.get(n, n + self._shift) if n >= 0 else n for n in submissions]
 
     def submit(self, request: str, submission: int) -> None:
         """Note that `request` now names submission number `submission`."""
@@ -100,7 +144,7 @@ class PlanBook:
 
     def record(self, plan: Any, waiting_before: int, counters: Counters) -> RoundRecord:
         """Read `plan`; `waiting_before` is `waiting_size()` right before it was asked for."""
-        fields = read_plan(plan, content=self._content)
+        fields = self._read(plan, content=self._content)
         batches: list[BatchRecord] = []
         risen = counters.waiting - waiting_before
         prefills = admitted = 0
@@ -118,7 +162,9 @@ class PlanBook:
         # A plan with several prefill rows retracts nobody (scheduler-rules.md, section 8.1): all of its admissions show
         # in the counter. Only the one row of a grant can hide behind a retraction, and is told by its own progress.
         retracted = risen if risen <= 0 and prefills > 1 else risen + admitted
-        structural = digest.structural(fields, [(b.fields, b.submissions, b.changes) for b in batches], counters)
+        structural = digest.structural(
+            fields, [(b.fields, self._digested(b.submissions), b.changes) for b in batches], counters
+        )
         content = digest.content(fields, [b.fields for b in batches]) if self._content else None
         return RoundRecord(fields, batches, counters, max(0, retracted), structural, content)
 
@@ -135,9 +181,22 @@ class PlanBook:
                 fresh[: batch.prefills] = self._starts_anew(batch, owners[: batch.prefills])
             fresh = self._differences.claim(slots, owners, fresh)
             self._seats = seats
-        changes = self._differences.update(batch.tables, slots, fresh)
+        changes = self._changes(batch, slots, fresh)
         admitted = int(np.count_nonzero(fresh[: batch.prefills]))
         return BatchRecord(prefill_kind, decode_kind, batch, seats.submissions, changes), admitted
+
+    def _changes(self, batch: BatchFields, slots: npt.NDArray[np.int32], fresh: npt.NDArray[np.bool_]) -> list[Changes]:
+        moved = batch.moved
+        if moved is None or len(moved) == len(slots):
+            return self._differences.update(batch.tables(None), slots, fresh)
+        begun = np.flatnonzero(fresh)
+        rows = np.union1d(moved, begun) if len(begun) else moved
+        if not len(rows):
+            return []
+        changes = self._differences.update(batch.tables(rows), slots[rows], fresh[rows])
+        for change in changes:
+            change.row = rows[change.row].astype(np.int32)
+        return changes
 
     def _starts_anew(self, batch: BatchFields, owners: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Tell first chunks from later ones: a later chunk goes on where the chunk before it ended."""

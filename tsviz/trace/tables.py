@@ -1,4 +1,4 @@
-"""The recorded tables of a bundle, schema 1.0 (architecture.md, section 5, *Recorded*).
+"""The recorded tables of a bundle, schema 1.1 (architecture.md, section 5, *Recorded*).
 
 `round` counts plans from 1. A call carries the round of the plan that it precedes, so the plan of round r is a
 function of the calls with `round <= r`; the plan request itself is the last call of its round. Results of round r
@@ -11,10 +11,10 @@ monotonic). Every table also has `node` and `rank`, constant in a part and added
 
 from __future__ import annotations
 
-from .columns import Table, by_name, flag, i32, i64, ints, string, u64, word
+from .columns import Table, binary, by_name, flag, i32, i64, ints, string, u64, word
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 0
+SCHEMA_MINOR = 1
 
 _ROUND = i32("round", "number of the plan, from 1")
 _SUBMISSION = i32("submission", "number of the request in order of submission, from 0; -1 if it was never submitted")
@@ -266,6 +266,17 @@ FORWARDS = Table(
     ),
 )
 
+KEYFRAMES = Table(
+    "keyframes",
+    "a row a recorded state of the twin: a slice has one, at its start, from which it is re-executed",
+    (
+        i32("round", "round before whose first call the state was taken"),
+        u64("digest_state", "full-state digest state/1"),
+        binary("state", "the state (docs/trace-format.md, Keyframes); untrusted like everything in a bundle"),
+    ),
+    since=(1, 1),
+)
+
 GAPS = Table(
     "gaps",
     "what was dropped while recording; never calls",
@@ -281,6 +292,6 @@ GAPS = Table(
 RECORDED = by_name(
     (
         CALLS, SUBMISSIONS, PREFIX_PAGES, GROWN_PAGES, EVENTS, STORAGE_KEYS, KEY_PREFIXES, KV_EVENTS, ROUNDS,
-        OPERATIONS, TABLE_CHANGES, ZEROED, TRANSFERS, FORWARDS, GAPS,
+        OPERATIONS, TABLE_CHANGES, ZEROED, TRANSFERS, FORWARDS, KEYFRAMES, GAPS,
     )
 )  # fmt: skip

@@ -61,9 +61,8 @@ class BundleWriter:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         try:
-            for outer in path.absolute().parents:
-                if (outer / layout.BUNDLE_FILE).exists():
-                    raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
+            if (outer := layout.enclosing_bundle(path.parent)) is not None:
+                raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise CannotRecord(f"{path}: expected a path that is free, found a file or a directory with content")
             path.mkdir(parents=True, exist_ok=True)

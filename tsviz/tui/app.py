@@ -13,8 +13,11 @@ from textual.app import App
 
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.commands import Actions
+from tsviz.tui.desk import Desk
 from tsviz.tui.keys import rebound
+from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
+from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.terminal import require_terminal
 from tsviz.tui.theme import DEFAULTS, THEMES
 
@@ -27,6 +30,7 @@ class DebuggerApp(App[None]):
         start_round: Round to open at, 1-based; held to the trace. -1 is the last.
         request: Request id to select, looked for in the whole trace.
         keymap: Keys in place of ours, by binding id (the help sheet lists them).
+        desk: What more can be asked about the trace; None where it is none on disk.
         theme: Name of a theme; with NO_COLOR nothing is coloured whatever is named here.
     """
 
@@ -41,6 +45,7 @@ class DebuggerApp(App[None]):
         start_round: int = 1,
         request: str | None = None,
         keymap: Mapping[str, str] | None = None,
+        desk: Desk | None = None,
         theme: str = "tsviz-dark",
     ) -> None:
         no_color = "NO_COLOR" in os.environ
@@ -52,6 +57,7 @@ class DebuggerApp(App[None]):
         self._start_round = start_round
         self._request = request
         self._keys = dict(keymap or {})
+        self._desk = desk
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give themes that are not ours the colours of our roles."""
@@ -59,18 +65,24 @@ class DebuggerApp(App[None]):
 
     def get_default_screen(self) -> MainScreen:
         """Return the main screen."""
-        return MainScreen(self._view, self._start_round, self._request, rebound(self._keys))
+        screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys))
+        screen.attend(self._desk, self._keys)
+        return screen
+
+    def action_legend(self) -> None:
+        """Show what each glyph means, over whatever screen."""
+        self.push_screen(Sheet("Legend", legend_lines))
 
     def on_mount(self) -> None:
         """Take the user's keys."""
         self.set_keymap(self._keys)
 
 
-def run(view: RecordedView, *, start_round: int = 1, request: str | None = None) -> None:
+def run(view: RecordedView, *, start_round: int = 1, request: str | None = None, desk: Desk | None = None) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
     Raises:
         NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
     """
     require_terminal()
-    DebuggerApp(view, start_round=start_round, request=request).run()
+    DebuggerApp(view, start_round=start_round, request=request, desk=desk).run()

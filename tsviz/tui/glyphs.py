@@ -1,6 +1,6 @@
 """The vocabulary of the screen: each meaning has a glyph, a word and a role (colour), always all together.
 
-The legend (`L`) is made from these tables, so what a pane draws and what the legend explains cannot differ.
+The legend (`l`) is made from these tables, so what a pane draws and what the legend explains cannot differ.
 """
 
 from __future__ import annotations

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from textual.binding import Binding, BindingType
 
+from tsviz.tui.key import Key as Key
+from tsviz.tui.keys_elsewhere import ELSEWHERE_KEYS
+
 _LATER = "Not on this screen yet"
-
-
-class Key(NamedTuple):
-    """One action: its id for rebinding, its keys, what it does (a sentence), the help section, a word for the line."""
-
-    id: str
-    keys: str
-    action: str
-    help: str
-    section: str
-    word: str = ""
 
 
 KEYS: tuple[Key, ...] = (
@@ -31,8 +21,8 @@ KEYS: tuple[Key, ...] = (
     Key("mark.next", "]", "mark(1)", "Next mark of the request: it has a row, or its state changes", "Moving", "mark"),
     Key("mark.back", "[", "mark(-1)", "Previous mark of the request", "Moving"),
     Key("play", "space", "play", "Play forward, or stop playing", "Moving", "play"),
-    Key("play.faster", "+", "speed(1)", "Play faster", "Moving"),
-    Key("play.slower", "-", "speed(-1)", "Play slower", "Moving"),
+    Key("play.faster", ">,+", "speed(1)", "Play faster", "Moving"),
+    Key("play.slower", "<,-", "speed(-1)", "Play slower", "Moving"),
     Key("row.down", "down,j", "move(1)", "Select the next request (in Block tables: scroll)", "Panes"),
     Key("row.up", "up,k", "move(-1)", "Select the previous request (in Block tables: scroll)", "Panes"),
     Key("page.down", "pagedown", "page(1)", "One screenful down", "Panes"),
@@ -47,20 +37,20 @@ KEYS: tuple[Key, ...] = (
     Key("filter", "/", "filter", "Filter requests by words of their id or state", "Panes", "filter"),
     Key("order", "o", "order", "Next order of the requests (state, arrival, age, pages, retractions, id)", "Panes"),
     Key("up", "escape", "up", "Leave the filter, clear it, or take the zoom back", "Panes"),
+    *ELSEWHERE_KEYS,
     Key("copy", "y", "copy", "Copy the position (trace@round) to the clipboard", "Other"),
     Key("retry", "r", "retry", "Read this round again", "Other"),
-    Key("legend", "L", "legend", "Legend: what each glyph means", "Other", "legend"),
+    Key("legend", "l", "legend", "Legend: what each glyph means", "Other", "legend"),
     Key("help", "?", "help", "This help", "Other", "help"),
     Key("theme", "ctrl+t", "theme", "Dark or light", "Other"),
     Key("palette", "ctrl+p", "app.command_palette", "Palette with every action", "Other", "palette"),
-    Key("quit", "q,ctrl+q", "app.quit", "Quit", "Other", "quit"),
+    Key("quit", "ctrl+q", "app.quit", "Quit", "Other", "quit"),
     Key("later.victims", "v", "later('victims')", "Victims of a retraction", _LATER),
     Key("later.stop", "s", "later('stops')", "One stop forward inside the round", _LATER),
     Key("later.stop.back", "S", "later('stops')", "One stop back inside the round", _LATER),
     Key("later.continue", "c", "later('breakpoints')", "Continue to the next breakpoint", _LATER),
     Key("later.continue.back", "C", "later('breakpoints')", "Back to the previous breakpoint", _LATER),
     Key("later.break", "b", "later('breakpoints')", "Breakpoint here", _LATER),
-    Key("later.findings", "f", "later('findings')", "Findings of this trace", _LATER),
     Key("later.pages", "m", "later('pages')", "Map of all pages", _LATER),
 )
 
@@ -70,7 +60,6 @@ LATER: dict[str, str] = {
     "victims": "Victims are not on this screen yet. They are a table: tsviz sql TRACE 'from victims'.",
     "stops": "Stops inside a round are not on this screen yet. They are tables: tsviz sql TRACE --tables.",
     "breakpoints": "Breakpoints are not on this screen yet. tsviz sql finds rounds by predicate.",
-    "findings": "Findings are not on this screen yet.",
     "pages": "The pages map is not on this screen yet. tsviz sql tells a page's life: from page_life('full', 7).",
 }
 """What the keys of things that this screen cannot know yet answer."""

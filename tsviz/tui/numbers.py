@@ -32,6 +32,19 @@ def clock_time(time_ns: int) -> str:
     return f"{sign}{minutes} min {text}" if minutes else f"{sign}{text.removeprefix('0')}"
 
 
+def duration(time_ns: float) -> str:
+    """Return a length of time in three digits and a unit people use: `723 ms`, `14.8 s`, `3 min 41 s`, `2 h 05 min`."""
+    if time_ns >= 60e9:
+        minutes, seconds = divmod(round(time_ns / 1e9), 60)
+        hours, rest = divmod(minutes, 60)
+        return f"{grouped(hours)} h {rest:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+    for unit_ns, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if time_ns >= unit_ns:
+            value = time_ns / unit_ns
+            return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
+    return f"{time_ns:.0f} ns"
+
+
 def bar(part: int, whole: int, cells: int) -> tuple[str, str]:
     """Return the full and the empty piece of a bar of `cells` cells, exact to an eighth of a cell.
 

@@ -34,6 +34,8 @@ class Scene:
     focus: str = "requests"
     tabs: bool = False
     """Whether panes are tabs (narrow terminal, or one pane zoomed)."""
+    badge: tuple[str, str] = ("", "dim")
+    """What the header says of the findings, and its role."""
     pool_history: tuple[int, ...] | None = None
     """Most occupied pages by bucket over the whole trace; None: the view does not offer it."""
     keys: tuple[tuple[str, str, str], ...] = ()

@@ -33,6 +33,27 @@ FROM runs LEFT JOIN ended USING ({SUBMISSION}) JOIN (SELECT {PART}, decided_roun
     "SELECT cause, holder, since_round, until_round FROM verdict_runs WHERE request = 'r6' ORDER BY since_round",
 )
 
+VERDICT_ROUNDS = Relation(
+    "verdict_rounds",
+    "what became of each request in each round, a row a request and round; only where decisions are known",
+    (
+        ("round", "number of the plan"),
+        ("submission", "number of the request"),
+        ("request", "request id"),
+        ("cause", "scheduled, or the one named cause why it had no row"),
+        ("holder", "the request in the way; null when none is"),
+        ("rule", "the chunk rule that cut to nothing, or the inequality that can never hold; null for other causes"),
+        ("op_id", "operation that defers; null for other causes"),
+        ("since_round", "since when this is so, without a change"),
+        ("waited_rounds", "plans since then, this one included"),
+    ),
+    f"""
+SELECT {PART}, unnest(range(since_round::BIGINT, until_round + 1))::INTEGER AS round, submission, request,
+  cause, holder, rule, op_id, since_round, round - since_round + 1 AS waited_rounds
+FROM verdict_runs""",
+    "SELECT min(round) FROM verdict_rounds WHERE cause = 'head_of_line' AND waited_rounds > 4",
+)
+
 CAUSE_COUNTS = Relation(
     "cause_counts",
     "how often each cause was the one, a row a cause; a request in a round counts once",
@@ -116,4 +137,4 @@ WHERE cause <> 'scheduled' ORDER BY {SUBMISSION}""",
     ("at_round",),
 )
 
-RELATIONS = (VERDICT_RUNS, CAUSE_COUNTS, LOST_TIME, BLOCKED_BY)
+RELATIONS = (VERDICT_RUNS, VERDICT_ROUNDS, CAUSE_COUNTS, LOST_TIME, BLOCKED_BY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from tsviz.scheduler import events as core
@@ -247,3 +248,10 @@ class ExecutionEvent(Bound):
             reject("an event", event)
         self._events.append(event._to_core())
         return self
+
+
+def execution_event(events: Iterable[core.Event]) -> ExecutionEvent:
+    """Wrap events that are values already; ours, for replay, which makes millions of them."""
+    out = ExecutionEvent()
+    out._events.extend(events)
+    return out

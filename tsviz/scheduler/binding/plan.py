@@ -80,16 +80,7 @@ class Batch(NoConstructor):
 
     def block_tables_arrays(self) -> dict[str, Int32Array]:
         """Group id -> read-only int32 array of the same rows."""
-        out = {}
-        for group_id, views in self._batch.table_rows().items():
-            table = np.full((len(views), max(view[1] for view in views)), -1, dtype=np.int32)
-            for row, (pages, length, frontier) in zip(table, views, strict=True):
-                holes = min(frontier, length)
-                row[:holes] = 0
-                row[holes:length] = pages[holes:length]
-            table.setflags(write=False)
-            out[group_id] = table
-        return out
+        return table_arrays(self._batch)
 
     def num_extends(self) -> int:
         """Number of prefill rows."""
@@ -108,6 +99,20 @@ class Batch(NoConstructor):
         )
         fields = ", ".join(f"{name}={getattr(self, name)}" for name in names)
         return f"ForwardBatch({fields}, num_extends={self.num_extends()})"
+
+
+def table_arrays(batch: CoreBatch) -> dict[str, Int32Array]:
+    """Group id -> read-only int32 array of its rows' tables: page ids, 0 for holes, padded with -1."""
+    out = {}
+    for group_id, views in batch.table_rows().items():
+        table = np.full((len(views), max(view[1] for view in views)), -1, dtype=np.int32)
+        for row, (pages, length, frontier) in zip(table, views, strict=True):
+            holes = min(frontier, length)
+            row[:holes] = 0
+            row[holes:length] = pages[holes:length]
+        table.setflags(write=False)
+        out[group_id] = table
+    return out
 
 
 def _joined(parts: list[list[int]]) -> list[int]:

@@ -15,7 +15,7 @@ from tsviz.scheduler.planning.retraction import Retraction
 from tsviz.scheduler.planning.roster import Roster
 from tsviz.scheduler.planning.round import Round
 from tsviz.scheduler.planning.standstill import Standstill, standstill
-from tsviz.scheduler.planning.verdicts import Why
+from tsviz.scheduler.planning.verdicts import NO_ROWS, Why
 from tsviz.scheduler.request import Request
 from tsviz.scheduler.states import PREFILL_DONE, PREFILLING
 
@@ -319,8 +319,7 @@ class Grammar:
             spent = outcome.budget_tokens <= 0
             build.verdicts.note(request, Why(d.BUDGET_SPENT) if spent else Why(d.CHUNK_ZERO, rule=outcome.bound_by))
         elif isinstance(outcome, NoSlot):
-            hopeless = not self.config.max_batch_size
-            build.verdicts.note(request, Why(d.NEVER, rule="max_batch_size = 0") if hopeless else Why(d.NO_SLOT))
+            build.verdicts.note(request, Why(d.NO_SLOT) if self.config.max_batch_size else NO_ROWS)
 
     def _why_refused(self, refused: d.Refused) -> Why:
         """Capacity, or never: the admission alone needs more blocks than there are."""

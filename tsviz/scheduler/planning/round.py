@@ -6,7 +6,7 @@ from tsviz.scheduler.cache.transfers import LoadOp, StoreOp
 from tsviz.scheduler.config import Config, Role
 from tsviz.scheduler.decisions import BATCH_FULL, BUDGET_SPENT
 from tsviz.scheduler.plan import Batch, Plan, Row
-from tsviz.scheduler.planning.verdicts import Verdicts, Why
+from tsviz.scheduler.planning.verdicts import NO_ROWS, Verdicts, Why
 from tsviz.scheduler.request import Request
 
 
@@ -78,7 +78,9 @@ class Round:
         rows.append(row)
 
     def why_full(self) -> Why:
-        """Which limit filled the batch."""
+        """Which limit filled the batch; a limit of no row at all is one that nobody ever passes."""
+        if not self.max_rows:
+            return NO_ROWS
         return Why(BUDGET_SPENT if self.budget <= 0 else BATCH_FULL)
 
     def zero(self, fresh: list[list[int]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tsviz.scheduler import decisions as d
 from tsviz.scheduler.planning.roster import Roster
@@ -26,6 +26,9 @@ class Why(NamedTuple):
     rule: str = ""
     op_id: int = -1
 
+
+NO_ROWS: Final = Why(d.NEVER, rule="max_batch_size = 0")
+"""Without a row and a slot in the config nobody is ever scheduled (`scheduler-rules.md` 13.8)."""
 
 _SPENT = Why(d.BUDGET_SPENT)
 _SEALED = Why(d.SEALED)

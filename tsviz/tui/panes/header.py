@@ -55,7 +55,8 @@ def _position(scene: Scene, width: int) -> Line:
         left += [_BAR, Span(clock_time(frame.snapshot.start_ns)), Span(f" {shorten(head.clock, 12)} clock", "dim")]
     gaps = Span("no gaps", "dim") if head.gaps == 0 else Span(f"▲ {counted(head.gaps, 'gap')}", "warn")
     left += [_BAR, gaps]
-    right: list[Span] = []
+    words, role = scene.badge
+    right: list[Span] = [Span(f"{words} ", role, ("action", "findings"))] if words else []
     if scene.play_rounds_per_second:
         right.append(Span(f"▶ playing {counted(scene.play_rounds_per_second, 'round')}/s ", "accent"))
     if scene.error:

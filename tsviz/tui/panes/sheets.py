@@ -28,14 +28,24 @@ _BARS = (
 )
 
 
+def key_lines(keys: Iterable[Key], width: int) -> list[Line]:
+    """Return every key with its help, by section, and the ids by which they are rebound."""
+    keys = tuple(keys)
+    lines: list[Line] = []
+    for section, members in groupby(keys, key=lambda key: key.section):
+        lines += [line(""), heading(section, "", width)]
+        for key in members:
+            lines += _entry(display(key.keys), "key", key.help, _KEY_CELLS, width)
+    lines.append(line(""))
+    lines += wrapped(f"Ids of the keys: {', '.join(key.id for key in keys)}.", width, "dim")
+    return lines[1:]
+
+
 def help_lines(keys: Iterable[Key], width: int) -> list[Line]:
     """Return every key with its help, by section."""
     lines: list[Line] = []
     for section, members in groupby(keys, key=lambda key: key.section):
-        lines += [
-            line(""),
-            heading(section, "not recorded at this level" if section == "Needs decisions" else "", width),
-        ]
+        lines += [line(""), heading(section, "", width)]
         for key in members:
             lines += _entry(display(key.keys), "key", key.help, _KEY_CELLS, width)
     lines += [line(""), heading("Mouse", "", width)]

@@ -40,6 +40,6 @@ def too_small(_scene: Scene, columns: int, rows: int) -> Document:
     """Return a kind sentence for a terminal of `columns` x `rows`, which is smaller than the least; fits 20x5."""
     least = f"{LEAST_COLUMNS}x{LEAST_ROWS}"
     lines = wrapped(
-        f"This terminal is {columns}x{rows}. tsviz needs {least}: make it larger, or press q to leave.", columns
+        f"This terminal is {columns}x{rows}. tsviz needs {least}: make it larger, or press ctrl+q to leave.", columns
     )
     return Lines(lines if len(lines) <= rows else wrapped(f"Needs {least}.", columns)[:rows])

@@ -26,16 +26,16 @@ from tsviz.tui.panes.tables import tables
 from tsviz.tui.panes.timeline import columns, timeline
 from tsviz.tui.scene import PANES
 from tsviz.tui.screens.answers import opened
+from tsviz.tui.screens.elsewhere import Elsewhere
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.sheet import Sheet
-from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.widgets.pane import Pane
 
 _COLUMNS_FOR_PANES = 118
 _ROWS_FOR_TIMELINE = 20
 
 
-class MainScreen(SteppingScreen):
+class MainScreen(Elsewhere):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
 
     BINDINGS = bindings()

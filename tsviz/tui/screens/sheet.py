@@ -18,7 +18,7 @@ class Sheet(ModalScreen[None]):
     """Shows `make(width)` in a frame with a title; scrolls; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,?,L,enter", "dismiss", "Close", id="sheet.close", tooltip="Close this sheet"),
+        Binding("escape,q,?,l,enter", "dismiss", "Close", id="sheet.close", tooltip="Close this sheet"),
         Binding("down,j", "scroll(1)", "Down", id="sheet.down", tooltip="One line down"),
         Binding("up,k", "scroll(-1)", "Up", id="sheet.up", tooltip="One line up"),
         Binding("pagedown,space", "scroll(10)", "Page down", id="sheet.page.down", tooltip="Ten lines down"),

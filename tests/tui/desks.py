@@ -1,0 +1,100 @@
+"""A desk whose answers are written down, so that tests know what must be on the other screens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+
+from tsviz.replay.blame import Run
+from tsviz.replay.lost_keys import LostCause, LostKey, LostPhase
+from tsviz.replay.survey import Extent, Looked, LostTime, Plan, Progress
+
+
+class FakeStream:
+    """Answers from a list; before answer number `stop_at` it waits for `gate` or for `cancel`."""
+
+    def __init__(self, answers: Iterable[object], gate: threading.Event | None = None, stop_at: int = 0) -> None:
+        self._answers = list(answers)
+        self._gate, self._stop_at = gate, stop_at
+        self.cancelled = threading.Event()
+
+    def __iter__(self) -> Iterator[object]:
+        for number, answer in enumerate(self._answers):
+            if number == self._stop_at and self._gate is not None:
+                while not (self._gate.is_set() or self.cancelled.is_set()):
+                    self._gate.wait(0.01)
+            if self.cancelled.is_set():
+                return
+            if isinstance(answer, Exception):
+                raise answer
+            yield answer
+
+    def cancel(self) -> None:
+        """End."""
+        self.cancelled.set()
+
+
+def check(name: str, outcome: str, severity: str, sentence: str, **more: object) -> Looked:
+    """Return a check as it ended."""
+    return Looked(name, str(more.pop("part", "P/0")), outcome, severity, sentence, f"{name} is looked for", 3,
+                  "rounds", **more)  # type: ignore[arg-type]  # fmt: skip
+
+
+CHECKED = (
+    check("plan_breach", "not_found", "broken", "at most 0 breaches; a finding from 1"),
+    check("rank_divergence", "not_checkable", "broken", "the trace has one rank of P"),
+    check("stall", "found", "stuck", "stall: every plan from round 290 on is empty, and 4 requests live",
+          rounds=(290, 300), requests=("r4", "r9"), numbers={"empty_plans": 11, "requests": 4}),
+    check("retraction_storm", "found", "costly", "retraction storm: 6 retractions in rounds 40 to 90",
+          rounds=(40, 90), requests=("r4",), numbers={"retractions": 6}),
+    check("page_breach", "found", "broken", "page breach: page 7 is owned twice", rounds=(64,),
+          numbers={"breaches": 1}, part="D/0"),
+)  # fmt: skip
+WHOLE = Extent("P/0", "recorded", 300, 300)
+FOUND = (Plan(5), WHOLE, *CHECKED)
+
+
+def key(view: str, name: str, scale: int = 1) -> LostKey:
+    """Return sums in which 60 % of 10 s x scale is head of line, and no token waited."""
+    second = 1_000_000_000 * scale
+    ttft = LostPhase("ttft", 10 * second, 4, 4, (
+        LostCause("head_of_line", 6 * second, "r4", 4, Run(20, 39, 3 * second)),
+        LostCause("capacity", 3 * second, "r9", 9, Run(64, 64, second)),
+        LostCause("scheduled", second, "r4", 4, Run(40, 44, second // 2)),
+    ))  # fmt: skip
+    tpot = LostPhase("tpot", 2 * second, 4, 160, (LostCause("scheduled", 2 * second, "r4", 4, Run(45, 84, second)),))
+    return LostKey(view, name, (ttft, tpot))
+
+
+LOST = (
+    WHOLE,
+    Progress("requests split", 60, 60),
+    LostTime((key("fleet", "all requests", 3), key("class", "r", 3))),
+    LostTime(tuple(key("request", f"r{number}") for number in range(60))),
+)
+
+
+class FakeDesk:
+    """A `Desk` that answers from lists."""
+
+    trace = "runs/mooncake"
+
+    def __init__(self, found: Iterable[object] = FOUND, lost: Iterable[object] = LOST) -> None:
+        self.found, self.lost = found, lost
+        self.gate: threading.Event | None = None
+        self.stop_at = 0
+        self.asked: list[tuple[str, bool]] = []
+        self.streams: list[FakeStream] = []
+
+    def _stream(self, what: str, derive: bool, answers: Iterable[object]) -> FakeStream:
+        self.asked.append((what, derive))
+        self.streams.append(FakeStream(answers, self.gate, self.stop_at))
+        return self.streams[-1]
+
+    def findings(self, *, derive: bool) -> FakeStream:
+        """Return the findings."""
+        return self._stream("findings", derive, self.found)
+
+    def lost_time(self, *, derive: bool) -> FakeStream:
+        """Return lost time."""
+        return self._stream("lost", derive, self.lost)

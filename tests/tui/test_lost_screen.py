@@ -1,0 +1,141 @@
+"""Lost time: bars by cause for the fleet, classes and requests, and a jump to the longest run."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.tui.desks import LOST, FakeDesk
+from tests.tui.fakes import FullView
+from tests.tui.helpers import compare, rest, screen_text
+from tsviz.replay.survey import Extent, Failed, Progress
+from tsviz.tui.app import DebuggerApp
+from tsviz.tui.causes import CAUSES
+from tsviz.tui.screens.lost import LostScreen
+from tsviz.tui.screens.main import MainScreen
+
+SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
+
+
+def app_on(desk: FakeDesk) -> DebuggerApp:
+    """Return the application on the formula's trace with a desk."""
+    return DebuggerApp(FullView(), start_round=61, desk=desk)
+
+
+async def opened(pilot: Pilot[None], *keys: str) -> LostScreen:
+    """Open lost time and press keys."""
+    await rest(pilot)
+    for key in ("L", *keys):
+        await pilot.press(key)
+        await rest(pilot)
+    screen = pilot.app.screen
+    assert isinstance(screen, LostScreen)
+    return screen
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("view", "keys"), [("fleet", ()), ("request", ("3", "down", "down", "tab", "down"))])
+async def test_views(size: str, view: str, keys: tuple[str, ...]) -> None:
+    """6 of 10 s are head of line: 60 %; a token took 2 s / 160."""
+    async with app_on(FakeDesk()).run_test(size=SIZES[size]) as pilot:
+        await opened(pilot, *keys)
+        compare(pilot.app, f"lost-{view}-{size}")
+
+
+@pytest.mark.parametrize(
+    ("name", "answers"),
+    [
+        ("unknown", (Extent("P/0", "none", 0, 300),)),
+        ("error", (Failed("runs/mooncake/parts/P.0/part.json: crc: expected 12, found 13"),)),
+        ("none", (Extent("P/0", "recorded", 300, 300), Progress("requests split", 0, 0))),
+    ],
+)
+async def test_other_states(name: str, answers: tuple[object, ...]) -> None:
+    """Decisions not known; the trace cannot be read; no request has a span."""
+    async with app_on(FakeDesk(lost=answers)).run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        compare(pilot.app, f"lost-{name}-80x24")
+
+
+async def test_while_it_splits() -> None:
+    """The progress stands at the top, and leaving does not stop it."""
+    desk = FakeDesk()
+    desk.gate, desk.stop_at = threading.Event(), 2
+    async with app_on(desk).run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        assert "◌ Splitting" in screen_text(pilot.app)
+        await pilot.press("escape")
+        desk.gate.set()
+        await rest(pilot)
+        await opened(pilot)
+        assert "head of line" in screen_text(pilot.app)
+        assert [what for what, _ in desk.asked].count("lost") == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "round_", "selected"),
+    [
+        ("enter", 20, 4), ("down enter", 64, 9), ("end enter", 45, 4), ("2 enter enter", 20, 4),
+        ("3 down enter down down enter", 40, 4), ("3 end tab pagedown enter", 45, 4),
+        ("2 right left right enter", 20, 4),
+    ],
+)  # fmt: skip
+async def test_enter_jumps_to_the_longest_run(keys: str, round_: int, selected: int) -> None:
+    """Head of line held r4 longest from round 20, capacity r9 in round 64, rows of r4 from round 40 and 45."""
+    async with app_on(FakeDesk()).run_test(size=(120, 40)) as pilot:
+        await rest(pilot)
+        await pilot.press("L")
+        await rest(pilot)
+        for key in keys.split():
+            await pilot.press(key)
+            await rest(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, MainScreen)
+        assert (screen.scene.round, screen.scene.selected) == (round_, selected)
+
+
+async def test_the_mouse() -> None:
+    """Tabs open views, a line of the list opens it, a bar is chosen with one click and jumped to with another."""
+    async with app_on(FakeDesk()).run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await pilot.click("#lost-views", offset=(28, 0))
+        await rest(pilot)
+        assert "[3 Requests 60]" in screen_text(pilot.app)
+        await pilot.click("#lost-list", offset=(5, 4))
+        await rest(pilot)
+        assert screen._key == 3
+        await pilot.click("#lost-bars", offset=(5, 3))
+        await rest(pilot)
+        assert screen.cursor == 1
+        await pilot.click("#lost-bars", offset=(5, 3))
+        await rest(pilot)
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_ways_to_ask_anew() -> None:
+    """D derives where nothing is known, R asks again, ctrl+c stops; in the fleet tab has nowhere to go."""
+    desk = FakeDesk(lost=(Extent("P/0", "none", 0, 300),))
+    async with app_on(desk).run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        desk.lost = LOST
+        await pilot.press("D")
+        await rest(pilot)
+        await pilot.press("D")
+        assert screen.message == "Decisions are known as far as they can be."
+        await pilot.press("R")
+        await rest(pilot)
+        assert [ask for ask in desk.asked if ask[0] == "lost"] == [("lost", False), ("lost", True), ("lost", False)]
+        await pilot.press("tab")
+        assert screen.message.startswith("There is one list here")
+        await pilot.press("ctrl+c")
+        assert screen.message == "Nothing is at work."
+
+
+def test_every_cause_has_a_mark() -> None:
+    """Causes of verdicts and of lost time, none more."""
+    from tsviz.replay.blame import OWN_CAUSES
+    from tsviz.scheduler.decisions import CAUSES as DECIDED
+
+    assert set(CAUSES) == {*DECIDED, *OWN_CAUSES}

@@ -1,0 +1,76 @@
+"""What lies behind the plans of a part, for panes: stories of rounds, answers to "why", and how far they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from tsviz.trace.reader import Part
+
+from .index import Index
+from .snapshot import Frontier
+from .stops import NotKnown, RoundStory
+from .stops_read import Stories
+from .why import DERIVED, RECORDED, CannotSay, facts_of, why
+from .why_facts import Facts
+from .why_tree import Answer
+from .why_turns import Turns
+
+NO_DECISIONS = "Only plans were recorded: what stands behind them is derived by re-executing the trace."
+
+
+class Inside:
+    """Decisions of one part: recorded with it, in its index, or not known."""
+
+    def __init__(self, part: Part, index: Index | None, trace: str) -> None:
+        """`index` has the decisions of a part that was recorded without; `trace` is what commands call the bundle."""
+        self._part, self._index, self._trace = part, index, trace
+        self._recorded = part.level == "decisions"
+        if self._recorded:
+            self.frontier = Frontier(RECORDED, part.last_round)
+        elif index is not None:
+            d = index.divergence
+            words = f"{d.field}: recorded {d.expected}, re-executed {d.got}" if d is not None else ""
+            self.frontier = Frontier(DERIVED, index.last_round, words)
+        else:
+            self.frontier = Frontier("none", 0)
+
+    @cached_property
+    def _stories(self) -> Stories:
+        tables = self._part if self._index is None else self._index
+        return Stories(tables, self.frontier.source, self._part.config)
+
+    @cached_property
+    def _facts(self) -> Facts:
+        return facts_of(self._part, self._index)
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns(self._facts)
+
+    def unknown(self, round_: int) -> NotKnown | None:
+        """Return why the decisions of a round are not known; None where they are."""
+        frontier = self.frontier
+        if frontier.source == "none":
+            return NotKnown("not_recorded", NO_DECISIONS, f"tsviz index {self._trace}")
+        if round_ <= frontier.last_round:
+            return None
+        if frontier.divergence:
+            words = f"Behind round {frontier.last_round:,} re-execution leaves the recording ({frontier.divergence})."
+            return NotKnown("diverged", words, f"tsviz verify {self._trace}")
+        words = f"Decisions are verified up to round {frontier.last_round:,} only."
+        return NotKnown("unverified", words, f"tsviz index {self._trace}")
+
+    def story(self, round_: int, decodes: Sequence[str]) -> RoundStory | NotKnown:
+        """Return the story of a round, or why there is none. Raises `TraceError`."""
+        return self.unknown(round_) or self._stories.story(round_, decodes)
+
+    def why(self, request: str, round_: int) -> Answer | NotKnown:
+        """Return why a request has no row in a round, or why that cannot be said. Raises `TraceError`."""
+        unknown = self.unknown(round_)
+        if unknown is not None:
+            return unknown
+        try:
+            return why(self._facts, self._turns, request, round_)
+        except CannotSay as error:
+            return NotKnown("no_round", f"{error}.")

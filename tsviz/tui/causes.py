@@ -1,0 +1,63 @@
+"""How a cause is drawn: a glyph and a colour for its family, its word, and a sentence (debugger.md, section 3)."""
+
+from __future__ import annotations
+
+from tsviz.tui.glyphs import Mark
+
+
+def _family(glyph: str, role: str, **sentences: str) -> dict[str, Mark]:
+    return {name: Mark(glyph, name.replace("_", " "), role, words) for name, words in sentences.items()}
+
+
+CAUSES: dict[str, Mark] = {
+    **_family("●", "decoding", scheduled="it had a row in the batch"),
+    **_family("↻", "replaced", scheduled_again="its row computed only what had been computed before a retraction"),
+    **_family(
+        "○", "waiting",
+        head_of_line="an incomplete prefill holds the line, and nothing behind it is tried",
+        sealed_by_readmission="a retracted request must come back before any newcomer",
+        resident_prefill_blocked="a prefill that has begun is refused, and nothing behind it is tried",
+        recovery_runs_alone="a request that recovers has the batch for itself",
+        one_remote_admission="another remote request was admitted in that round",
+    ),
+    **_family(
+        "▦", "pool-full",
+        capacity="its admission needs more pages than there are",
+        nothing_retractable="it needs pages, and nobody can give way",
+        victim_not_quiescent="it needs pages, and the victim still has a forward out",
+        deferred_by_transfer="it needs pages, and a copy between the tiers must end first",
+        never_schedulable="it can never be admitted under this configuration",
+    ),
+    **_family(
+        "◔", "warn",
+        batch_full="the batch has no row left",
+        token_budget_spent="the token budget of the round was spent",
+        decode_holdback="decodes hold budget back for a prefill that is pending",
+        chunk_cut_to_zero="a rule cut its chunk to nothing",
+        no_request_slot="there is no request slot",
+        decode_waits_for_prefill_round="the round prefills only",
+    ),
+    **_family(
+        "⇄", "remote",
+        waits_for_bootstrap="its peer is not connected yet",
+        waits_for_result="the result of its last row has not landed",
+        remote_transfer="its pages are on their way",
+    ),
+    **_family(
+        "↺", "retracted",
+        retracted="it lost its pages in that round",
+        grant_cannot_join="it got its pages back and cannot join this batch",
+    ),
+    **_family(
+        "·", "dim",
+        not_submitted="it had arrived and was not submitted yet",
+        before_first_plan="it was submitted, and no plan had come yet",
+    ),
+    **_family("?", "unknown", unknown="no decision is known for those rounds"),
+}  # fmt: skip
+"""Causes of verdicts and of lost time, by family."""
+
+
+def cause_mark(cause: str) -> Mark:
+    """Return how a cause is drawn; one of a newer trace is drawn as unknown under its own name."""
+    return CAUSES.get(cause) or Mark("?", cause.replace("_", " "), "unknown", "a cause that this version does not know")

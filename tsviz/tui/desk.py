@@ -1,0 +1,53 @@
+"""What the other screens ask about a trace beyond its rounds: a `Desk`. `TraceDesk` asks processes of their own.
+
+Nothing here waits: a stream begins to work when it is iterated, which `jobs.Jobs` does on a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class Stream(Protocol):
+    """Answers that arrive; `cancel`, from any thread, ends them."""
+
+    def __iter__(self) -> Iterator[object]: ...
+
+    def cancel(self) -> None:
+        """End the answers."""
+
+
+class Desk(Protocol):
+    """What can be asked about one part of a trace."""
+
+    @property
+    def trace(self) -> str:
+        """The trace as a command takes it."""
+
+    def findings(self, *, derive: bool) -> Stream:
+        """Ask for every finding of every part (`tsviz.replay.survey`); `derive` re-executes for decisions."""
+
+    def lost_time(self, *, derive: bool) -> Stream:
+        """Ask where the time went."""
+
+
+class TraceDesk:
+    """The desk of a part of a bundle on disk."""
+
+    def __init__(self, trace: str, node: str, rank: int) -> None:
+        self.trace = trace
+        self._part = {"trace": trace, "node": node, "rank": rank}
+
+    def findings(self, *, derive: bool) -> Stream:
+        """Ask for the findings."""
+        return self._survey("findings", derive)
+
+    def lost_time(self, *, derive: bool) -> Stream:
+        """Ask where the time went."""
+        return self._survey("lost_time", derive)
+
+    def _survey(self, what: str, derive: bool) -> Stream:
+        from tsviz.replay.survey_child import Survey
+
+        return Survey(self._part | {"what": what, "derive": derive})

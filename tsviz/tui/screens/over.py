@@ -1,0 +1,178 @@
+"""A whole screen over the main one: a title, documents, the keys; leaving it may say where the cursor shall go.
+
+What it shows is made by pure functions of frozen values (`panes/`); this holds the cursor in the list and the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from tsviz.tui.key import Key
+from tsviz.tui.keys import display
+from tsviz.tui.lines import Document, Line, Lines, Span, clip
+from tsviz.tui.panes.sheets import key_lines
+from tsviz.tui.scene import Scene
+from tsviz.tui.screens.sheet import Sheet
+from tsviz.tui.widgets.pane import Pane
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Where the one cursor shall go: a round, and a request by name or submission if it is about one."""
+
+    round: int
+    request: str = ""
+    submission: int | None = None
+    message: str = ""
+
+
+def keys_of(screen: str, *own: Key) -> tuple[Key, ...]:
+    """Return the keys of a list screen: its own, then those that all share."""
+    return (
+        *own,
+        Key(f"{screen}.down", "down,j", "move(1)", "One line down", "Moving"),
+        Key(f"{screen}.up", "up,k", "move(-1)", "One line up", "Moving"),
+        Key(f"{screen}.page.down", "pagedown", "page(1)", "One screenful down", "Moving"),
+        Key(f"{screen}.page.up", "pageup", "page(-1)", "One screenful up", "Moving"),
+        Key(f"{screen}.first", "home", "end(-1)", "First line", "Moving"),
+        Key(f"{screen}.last", "end", "end(1)", "Last line", "Moving"),
+        Key(f"{screen}.legend", "l", "app.legend", "Legend: what each glyph means", "Other"),
+        Key(f"{screen}.help", "?", "help", "This help", "Other", "help"),
+        Key(f"{screen}.leave", "escape", "leave", "Back to where you were", "Other", "back"),
+    )
+
+
+def bindings_of(keys: Iterable[Key]) -> list[BindingType]:
+    """Return the bindings of keys, with help text and an id for rebinding each."""
+    return [Binding(k.keys, k.action, k.help, id=k.id, tooltip=k.help, show=bool(k.word)) for k in keys]
+
+
+class Over(Screen[Jump | None]):
+    """A screen over the main one. Subclasses name their keys and place `Pane`s; `redraw` shows them anew."""
+
+    KEYS: ClassVar[tuple[Key, ...]] = ()
+    NAME: ClassVar[str] = ""
+
+    DEFAULT_CSS = """
+    Over { background: $ground; color: $role-text; }
+    Over .over-head { height: 2; background: $raised; }
+    Over .over-keys { height: 1; background: $raised; }
+    Over .over-box {
+        border: round $border-blurred; border-title-color: $role-heading; border-subtitle-color: $role-dim;
+        background: $ground; scrollbar-gutter: stable;
+    }
+    Over .over-box:focus { border: round $border; border-title-color: $role-title; border-title-style: bold; }
+    """
+
+    def __init__(self, keymap: dict[str, str] | None = None) -> None:
+        super().__init__()
+        self.cursor = 0
+        self.message = ""
+        self.message_role = "message"
+        self.keys = tuple(k._replace(keys=(keymap or {}).get(k.id, k.keys)) for k in self.KEYS)
+
+    def compose(self) -> ComposeResult:
+        """Place title, body and keys."""
+        yield Pane(lambda _s, width, _h: Lines(self.head(width)), id="over-head").add_class("over-head")
+        yield from self.body()
+        yield Pane(lambda _s, width, _h: Lines((self.last_line(width),)), id="over-keys").add_class("over-keys")
+
+    def body(self) -> ComposeResult:
+        """Place what is between title and keys."""
+        raise NotImplementedError
+
+    def head(self, width: int) -> Iterable[Line]:
+        """Return the two lines of the title."""
+        raise NotImplementedError
+
+    def height(self) -> int:
+        """Return how many lines the cursor can stand on."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        """Show everything anew; panes redraw what differs."""
+        if not self.is_mounted:
+            return
+        self.cursor = min(max(self.cursor, 0), max(self.height() - 1, 0))
+        for pane in self.query(Pane):
+            pane.show(Scene())
+
+    def say(self, message: str, role: str = "message") -> None:
+        """Show a sentence in the last line until the next key."""
+        self.message, self.message_role = message, role
+        self.redraw()
+
+    def last_line(self, width: int) -> Line:
+        """Return the message, otherwise the keys that fit; each is a button."""
+        if self.message:
+            return clip(Line((Span(f" {self.message}", self.message_role),)), width)
+        spans = [Span(" ")]
+        for key in self.keys:
+            if key.word:
+                target = ("action", key.action)
+                spans += [Span(display(key.keys).split(" ")[0], "key", target), Span(f" {key.word}  ", "dim", target)]
+        return clip(Line(tuple(spans)), width)
+
+    def on_mount(self) -> None:
+        """Show what is there."""
+        self.redraw()
+
+    def on_resize(self) -> None:
+        """Show it for the new size."""
+        self.call_after_refresh(self.redraw)
+
+    def on_key(self) -> None:
+        """A message lasts until the next key."""
+        if self.message:
+            self.say("")
+
+    async def on_pane_chosen(self, event: Pane.Chosen) -> None:
+        """Do what was clicked: `("line", n)` puts the cursor there, and chooses it where it stood there already."""
+        match event.target:
+            case ("line", int() as line):
+                if line == self.cursor:
+                    await self.run_action("choose")
+                else:
+                    self.cursor = line
+                    self.moved()
+            case ("action", str() as action):
+                await self.run_action(action)
+
+    def moved(self) -> None:
+        """The cursor stands on another line."""
+        self.redraw()
+
+    def action_choose(self) -> None:
+        """Go where the line under the cursor is about."""
+
+    def action_move(self, step: int) -> None:
+        """Put the cursor some lines down."""
+        self.cursor = min(max(self.cursor + step, 0), max(self.height() - 1, 0))
+        self.moved()
+
+    def action_page(self, step: int) -> None:
+        """Put the cursor a screenful down."""
+        self.action_move(step * max(self.query_one(".over-list", Pane).size.height - 1, 1))
+
+    def action_end(self, side: int) -> None:
+        """Put the cursor on the first or last line."""
+        self.action_move(side * self.height())
+
+    def action_help(self) -> None:
+        """Show the keys of this screen."""
+        self.app.push_screen(Sheet(f"Help: {self.NAME}", lambda width: key_lines(self.keys, width)))
+
+    def action_leave(self) -> None:
+        """Go back."""
+        self.dismiss(None)
+
+
+def document(lines: Iterable[Line], focus: int | None = None) -> Document:
+    """Return lines as a document that keeps `focus` in sight."""
+    return Lines(lines, focus)
