@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tests.trace.lives import ROLES, record
+from tsviz.replay import recorded
 from tsviz.replay.bases import bases_directory, make_bases
 from tsviz.replay.block_tables import RecordedTables
 from tsviz.replay.distinct import Starts, distinct
@@ -129,3 +131,38 @@ def test_damaged_bases_are_built_anew(real: ModuleType, tmp_path: Path) -> None:
             assert part.cold is not None
             view = PartView(bundle, part, source=BasedTables(part, part.cold, make_bases(part)))
             assert [view.snapshot(r, 2) for r in range(1, whole.head.rounds + 1)] == wanted, path.name
+
+
+def test_a_large_trace_answers_while_its_bases_are_built(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the bases are there a snapshot has all but requests, and says so; then it is that of whole tables."""
+    monkeypatch.setattr(recorded, "LARGE_ROWS", 0)
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    record(real, tmp_path / "b", 104)
+    bundle = open_bundle(tmp_path / "b")
+    whole = PartView(bundle, bundle.parts[0])
+    view = recorded.open_view(bundle, wait=False)
+    assert isinstance(view, PartView)
+    rounds = view.head.rounds
+    for round_ in range(1, rounds + 1):
+        early, wanted = view.snapshot(round_, 2), whole.snapshot(round_, 2)
+        if early.preparing is None:
+            break
+        assert (early.rows, early.events, early.pool, early.counts) == (
+            wanted.rows, wanted.events, wanted.pool, wanted.counts,
+        )  # fmt: skip
+        assert (early.requests, early.tables) == ((), ())
+        assert view.lanes(1, rounds) == ()
+        assert view.pool_history(1, rounds, 9) == whole.pool_history(1, rounds, 9)
+    else:
+        assert round_ == rounds
+    for _ in range(600):
+        if view.preparing is None:
+            break
+        assert not view.preparing.error
+        time.sleep(0.1)
+    assert [view.snapshot(r, 2) for r in range(1, rounds + 1)] == [whole.snapshot(r, 2) for r in range(1, rounds + 1)]
+    assert view.lanes(1, rounds) == whole.lanes(1, rounds)
+    assert view.marks(1, rounds, 5) == whole.marks(1, rounds, 5)
+    assert recorded.open_view(bundle, wait=False).snapshot(3).preparing is None

@@ -30,6 +30,6 @@ def open_terminal(place: Place, request: str | None = None) -> None:
 
     bundle, part = open_place(place)
     with unreadable():
-        view = open_view(bundle, part.node, part.rank)
+        view = open_view(bundle, part.node, part.rank, wait=False)
     desk = TraceDesk(str(place.path), part.node, part.rank)
     run(view, start_round=place.round or 1, request=request, desk=desk)

@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from tsviz.trace.reader import Bundle, Part
 
-from .bases import make_bases
+from .bases import make_bases, open_bases
 from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
 from .lifetimes import NEVER, Longs, column, keys
-from .snapshot import BlockTable, Pool, RecordedView, RequestLine, Snapshot, TraceHead, Transfer
+from .preparing import PreparingTables
+from .snapshot import BlockTable, Pool, Preparing, RecordedView, RequestLine, Snapshot, TraceHead, Transfer
 from .source import Source, WholeTables
 from .source_bases import BasedTables
 from .states import Codes, RequestStates
@@ -51,8 +52,26 @@ class PartView:
         self._part, self._decided = part, decided
         self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
         self._source = source or WholeTables(part)
-        self._numbers, self._life = self._source.numbers, self._source.life
+        self._take_source()
         self.head = self._head(bundle)
+
+    def _take_source(self) -> None:
+        self._numbers, self._life = self._source.numbers, self._source.life
+
+    @property
+    def preparing(self) -> Preparing | None:
+        """How far what tells of requests is built; None once it is there, and from then on it is used."""
+        source = self._source
+        if not isinstance(source, PreparingTables):
+            return None
+        ready = source.ready()
+        if ready is None:
+            return source.progress
+        self._source = ready
+        self._take_source()
+        for name in ("_states", "_runs", "_marks"):
+            self.__dict__.pop(name, None)
+        return None
 
     def _head(self, bundle: Bundle) -> TraceHead:
         part = self._part
@@ -80,6 +99,7 @@ class PartView:
 
     def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
         """Return what is known at `round_` (clamped to the trace), with the tables of submission `selected`."""
+        preparing = self.preparing
         if not len(self._numbers):
             return self._empty()
         index = int(np.clip(np.searchsorted(self._numbers, round_), 0, len(self._numbers) - 1))
@@ -113,6 +133,7 @@ class PartView:
             events=event_words(self._source.events(number)),
             decisions=self._decisions(number),
             reserve=None if selected is None or self._decided is None else self._decided.reserve(selected, number),
+            preparing=preparing,
         )
 
     def _decisions(self, number: int) -> str:
@@ -281,21 +302,27 @@ class PartView:
         )  # fmt: skip
 
 
-def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) -> RecordedView:
+def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None, *, wait: bool = True) -> RecordedView:
     """Return the recorded state of a part of a bundle, with its decisions where they are recorded or indexed.
+
+    A large part needs compact bases, which are built once. `wait`: until they are there; otherwise a process builds
+    them, and snapshots say how far it is (`preparing`) and nothing of requests.
 
     Raises KeyError for a part that is not there, `TraceError`.
     """
     part = bundle.part(node, rank)
     index = None if part.level == "decisions" else open_index(part)
-    return PartView(bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)), _source(part))
+    return PartView(
+        bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)), _source(bundle, part, wait=wait)
+    )
 
 
-def _source(part: Part) -> Source:
+def _source(bundle: Bundle, part: Part, *, wait: bool) -> Source:
     store = part.cold
     if store is None or part.rows("operations") <= LARGE_ROWS:
         return WholeTables(part)
-    return BasedTables(part, store, make_bases(part))
+    bases = make_bases(part) if wait else open_bases(part)
+    return PreparingTables(part, store, bundle.path) if bases is None else BasedTables(part, store, bases)
 
 
 def _decided(part: Part, index: Index | None) -> DecidedView | None:

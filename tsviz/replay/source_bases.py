@@ -33,34 +33,52 @@ _TRANSFERS = ("round", "op_id", "kind", "source_pinned")
 _KEPT_TABLES = 8
 
 
-class BasedTables:
-    """A part of which nothing is read whole that grows with its rows."""
+class ColdRounds:
+    """What the cold tables tell of single rounds, by row group."""
 
-    def __init__(self, part: Part, store: ColdTables, bases: Bases) -> None:
-        """Read what happened to the requests. Raises `TraceError`."""
-        self._part, self._bases = part, bases
+    def __init__(self, part: Part, store: ColdTables) -> None:
+        """Raises `TraceError`."""
+        self._part = part
         self._rounds = GroupedTable(store, RECORDED["rounds"], _ROUNDS)
         self._transfers = GroupedTable(store, RECORDED["transfers"], _TRANSFERS)
         self._zeroed = GroupedTable(store, RECORDED["zeroed"], ("round", "group", "page"))
         self.numbers = self._rounds.column("round")
+
+    def of_rounds(self, name: str) -> npt.NDArray[Any]:
+        """Return a column of table `rounds`."""
+        return self._rounds.column(name)
+
+    def round_row(self, index: int) -> dict[str, Any]:
+        """Return a row of table `rounds` by its number."""
+        row: dict[str, Any] = self._rounds.slice(index, index + 1).to_pylist()[0]
+        return row
+
+    def transfers(self, number: int) -> list[dict[str, Any]]:
+        """Return the rows of table `transfers` of a plan."""
+        rows: list[dict[str, Any]] = self._transfers.between(number, number).to_pylist()
+        return rows
+
+    def zeroed(self, number: int) -> dict[str, frozenset[int]]:
+        """Return the pages that a plan zeroes, by group."""
+        return by_group(self._zeroed.between(number, number))
+
+
+class BasedTables(ColdRounds):
+    """A part of which nothing is read whole that grows with its rows."""
+
+    def __init__(self, part: Part, store: ColdTables, bases: Bases) -> None:
+        """Read what happened to the requests. Raises `TraceError`."""
+        super().__init__(part, store)
+        self._bases = bases
         self.life = Lives(Requests(part), bases.row_spans, bases.result_spans, bases.fates, bases.table_starts)
         gone = bases.absences
         every = zip(*(gone[name].tolist() for name in ("submission", "since_round", "back_round")), strict=True)
         self.absent = Absences([Absence(s, since, NEVER if back < 0 else back) for s, since, back in every])
         self._tables: OrderedDict[int, RecordedTables] = OrderedDict()
 
-    def of_rounds(self, name: str) -> npt.NDArray[Any]:
-        """Return a column of table `rounds`."""
-        return self._rounds.column(name)
-
     def replayed(self) -> Longs:
         """Return the rounds with re-fed rows."""
         return self._bases.replayed
-
-    def round_row(self, index: int) -> dict[str, Any]:
-        """Return a row of table `rounds` by its number."""
-        row: dict[str, Any] = self._rounds.slice(index, index + 1).to_pylist()[0]
-        return row
 
     def rows(self, number: int) -> tuple[Row, ...]:
         """Return the rows of a plan."""
@@ -84,20 +102,11 @@ class BasedTables:
             row["cause_round"] = None if delay is None else number - delay
         return rows
 
-    def transfers(self, number: int) -> list[dict[str, Any]]:
-        """Return the rows of table `transfers` of a plan."""
-        rows: list[dict[str, Any]] = self._transfers.between(number, number).to_pylist()
-        return rows
-
     def acknowledged(self, op_id: int) -> int | None:
         """Return the round in which an operation was acknowledged."""
         op_ids, rounds = self._bases.acknowledged["op_id"], self._bases.acknowledged["round"]
         position = int(np.searchsorted(op_ids, op_id))
         return int(rounds[position]) if position < len(op_ids) and op_ids[position] == op_id else None
-
-    def zeroed(self, number: int) -> dict[str, frozenset[int]]:
-        """Return the pages that a plan zeroes, by group."""
-        return by_group(self._zeroed.between(number, number))
 
     def held(self, submissions: Longs, number: int) -> Sequence[tuple[int, ...]]:
         """Return how many pages stand in the tables of requests behind a plan, by group of the config."""
