@@ -23,6 +23,8 @@ FIGURES = {
     "s6": "s6_pressure",
     "s8": "s8_observer",
     "k1": "k1_snapshot",
+    "p1": "p1_recorded",
+    "p2": "p2_open",
     "p3": "p3_reexecution",
 }
 

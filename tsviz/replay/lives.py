@@ -59,7 +59,8 @@ class Lives:
         self.end_kind = np.full(self.count, "", dtype=object)
         self.bootstrapped = np.full(self.count, NEVER, np.int64)
         self.remote_done = np.full(self.count, NEVER, np.int64)
-        self.runtime_retracts = np.unique(keys(submission[kinds == "retract"], round_[kinds == "retract"]))
+        retracts = keys(submission[kinds == "retract"], round_[kinds == "retract"])
+        self.runtime_retracts = np.array(sorted(set(retracts.tolist())), np.int64)  # np.unique takes 30 ms to import
         for kind, state in ENDS.items():
             for row in np.flatnonzero(kinds == kind).tolist():
                 if round_[row] < self.end_round[submission[row]]:

@@ -30,8 +30,9 @@ class GroupedTable:
         """`key` is the column in whose order the rows are; it must be among `columns`. Raises `Damaged`."""
         self._table = Table(table.name, table.doc, tuple(c for c in table.columns if c.name in columns), key=key)
         self.rows = store.rows(table)
+        self.schema = self._table.schema
         self._kept: OrderedDict[int, pa.RecordBatch] = OrderedDict()
-        self._keys: dict[int, npt.NDArray[np.int64]] = {}
+        self._kept_bytes = 0
         self._starts = np.zeros(1, np.int64)
         if not self.rows:
             return
@@ -51,11 +52,6 @@ class GroupedTable:
             raise Damaged(self._path, "footer", "a Parquet footer", first_line(error)) from None
         if self._starts[-1] != self.rows:
             raise Damaged(self._path, "rows", f"{self.rows} rows", f"{self._starts[-1]} rows")
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of what is read."""
-        return self._table.schema
 
     def slice(self, low: int, high: int) -> pa.Table:
         """Return the rows from `low` to before `high`. Raises `Damaged`."""
@@ -110,8 +106,9 @@ class GroupedTable:
             return kept[group]
         batch = self._read(group, self._table, self._names, self._mapping)
         kept[group] = batch
-        while len(kept) > 1 and sum(b.nbytes for b in kept.values()) > KEPT_BYTES:
-            kept.popitem(last=False)
+        self._kept_bytes += batch.nbytes
+        while len(kept) > 1 and self._kept_bytes > KEPT_BYTES:
+            self._kept_bytes -= kept.popitem(last=False)[1].nbytes
         return batch
 
     def _read(self, group: int, table: Table, names: list[str], mapping: list[int | None]) -> pa.RecordBatch:
