@@ -26,6 +26,7 @@ FIGURES = {
     "p1": "p1_recorded",
     "p2": "p2_open",
     "p3": "p3_reexecution",
+    "p4": "p4_hits",
 }
 
 

@@ -35,7 +35,7 @@ def test_the_examples_say_what_comes_out(monkeypatch: pytest.MonkeyPatch, tmp_pa
                 shown += 1
             else:
                 exec(code, names)
-    assert shown == 15
+    assert shown == 26
 
 
 def test_importing_tsviz_loads_nothing_heavy() -> None:

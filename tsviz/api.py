@@ -17,6 +17,7 @@ from tsviz.replay.index import build_index, open_indexed
 from tsviz.trace.reader import Bundle, open_bundle
 
 if TYPE_CHECKING:
+    from tsviz.replay.session import Session
     from tsviz.replay.snapshot import RecordedView
 
 _MEMORY_BYTES = 1 << 30
@@ -85,6 +86,23 @@ class Trace:
 
         return open_view(self.bundles[trace], node, rank)
 
+    def replay(self, node: str | None = None, rank: int | None = None, trace: int = 0) -> Session:
+        """Return a session: a cursor in a part (the first without node and rank) of one of the bundles.
+
+        Close it, or use it in a `with`: it has a worker process. Raises KeyError naming the parts there are,
+        `TraceError`.
+        """
+        from tsviz.replay.hits import Hits, Near, Wanted, hits
+        from tsviz.replay.session import Session
+
+        bundle = self.bundles[trace]
+        alone = self if len(self.bundles) == 1 else Trace([self.paths[trace]])
+
+        def search(predicate: str, wanted: Wanted, near: Near) -> Hits:
+            return hits(alone._locked, predicate, wanted, near)
+
+        return Session(bundle, bundle.part(node, rank), search)
+
     def index(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Derive the decisions of parts that were recorded without them; `progress` is told rounds done and in all.
 
@@ -101,5 +119,8 @@ class Trace:
 
 
 def open_trace(*paths: str | PathLike[str]) -> Trace:
-    """Open one or several traces: bundles, folders of bundles, or patterns such as `runs/*`. Raises `TraceError`."""
+    """Open one or several traces: bundles, folders of bundles, or patterns such as `runs/*`. Raises `TraceError`.
+
+    A folder stands for the bundles right in it; `**` in a pattern looks deeper.
+    """
     return Trace(bundles_of([fspath(path) for path in paths]))

@@ -131,6 +131,9 @@ def test_a_path_that_is_taken_is_not_overwritten(tsviz: Tsviz, recorded: Path) -
         (("--workload", "poisson", "--groups", "full:24"), "configuration"),
         (("--workload", "mooncake:no-such-file.jsonl"), "no-such-file.jsonl"),
         (("--workload", "poisson", "--ranks", "2", "--perturb", "5:page_fewer"), "5:page_fewer"),
+        (("--workload", "poisson", "--ranks", "100000"), "'--ranks': 100000 is not in the range 1<=x<=1024"),
+        (("--workload", "poisson", "--batch", "2000000000"), "is not in the range 1<=x<=1048576"),
+        (("--workload", "poisson", "--prefix-page", "2000000000"), "is not in the range 1<=x<=1048576"),
     ],
 )
 def test_what_makes_no_sense_is_a_usage_error(

@@ -58,6 +58,13 @@ def test_a_name_is_a_value_and_never_sql(name: str) -> None:
     ]
 
 
+def test_a_name_that_the_locale_could_not_read_is_utf_8() -> None:
+    """Bytes of a name that came in as surrogates are read as UTF-8; what is none becomes U+FFFD or a question mark."""
+    for name, shown in (("sp\udcc3\udcbcr", "spür"), ("\udcff", "\ufffd"), ("\ud800", "?")):
+        locked = Locked(Catalog([_bundle(name, (name, 0))]))
+        assert locked.query("SELECT trace, node FROM parts")[0].to_pylist() == [{"trace": shown, "node": shown}]
+
+
 def test_a_missing_table_is_empty_and_a_missing_column_null() -> None:
     """A part of an older MINOR lacks tables and columns: they are empty and null; unknown ones are left out."""
     rounds = tiny()["rounds"].drop_columns(["empty_pages"]).append_column("novel", pa.array([1] * 6))

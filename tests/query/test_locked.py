@@ -222,3 +222,10 @@ def test_a_problem_crosses_a_pipe() -> None:
     """A problem survives JSON."""
     problem = Problem(Kind.FAILED, "no", (3, 4), ("a", "b"))
     assert Problem.from_json(problem.to_json()) == problem
+
+
+def test_what_is_no_text_is_refused(locked: Locked) -> None:
+    """A lone surrogate is no character: it is refused at its place and does not reach the engine."""
+    with pytest.raises(QueryError) as caught:
+        locked.query("SELECT '\udcc3'")
+    assert (caught.value.problem.kind, caught.value.problem.at) == (Kind.REFUSED, (8, 1))

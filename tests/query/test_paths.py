@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.query.paths import bundles_of
+from tsviz.query.paths import bundles_of, unnamed
 from tsviz.trace.layout import BUNDLE_FILE
 
 
@@ -26,15 +26,22 @@ def _names(runs: Path, *paths: str) -> list[str]:
 
 
 def test_a_folder_stands_for_its_bundles(runs: Path) -> None:
-    """A folder means every bundle in it by name, however deep, and nothing inside a bundle is one."""
-    assert _names(runs, ".") == ["a", "b", "deep/c"]
+    """A folder means the bundles right in it by name, and no deeper ones."""
+    assert _names(runs, ".") == ["a", "b"]
     assert _names(runs, "deep", "b") == ["deep/c", "b"]
 
 
 def test_a_pattern_stands_for_what_it_matches(runs: Path) -> None:
-    """A pattern means the bundles among its matches and in the folders among them."""
+    """A pattern means the bundles among its matches and in the folders among them; none is inside another."""
     assert _names(runs, "[ab]") == ["a", "b"]
     assert _names(runs, "*") == ["a", "b", "deep/c"]
+    assert _names(runs, "**") == ["a", "b", "deep/c"]
+
+
+def test_bundles_that_were_not_named(runs: Path) -> None:
+    """Bundles that stand for a folder or pattern are told from those that an argument names."""
+    paths = [str(runs / "a"), str(runs)]
+    assert unnamed(bundles_of(paths), paths) == {str(runs / "b")}
 
 
 def test_what_holds_no_bundle_stays(runs: Path) -> None:

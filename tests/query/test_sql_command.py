@@ -15,6 +15,9 @@ from click.testing import CliRunner, Result
 
 from tsviz.cli.sql import caret, command
 
+from .fakes import save
+from .tiny import tiny
+
 OPENER = ["--opener", "tests.query.fakes:open_folder"]
 ROOT = Path(__file__).parents[2]
 ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT max(i) FROM r"
@@ -144,3 +147,33 @@ def test_a_reader_that_leaves_is_no_error(bundle: Path) -> None:
     process.stdout.close()
     assert process.wait(timeout=60) == 0
     assert process.stderr.read() == b""
+
+
+def test_a_damaged_trace_that_nobody_named_is_left_out(bundle: Path) -> None:
+    """The answer is of the others, the damaged one is named, and the code is 3; one that was named ends everything."""
+    for name in ("a", "b"):
+        (bundle.parent / "runs" / name).mkdir(parents=True)
+        (bundle.parent / "runs" / name / "bundle.json").write_text("{}")
+    save(bundle.parent / "runs" / "c", tiny())
+    (bundle.parent / "runs" / "c" / "bundle.json").write_text("{}")
+    (bundle.parent / "runs" / "b" / "rounds.parquet").write_text("no Parquet")
+    (bundle.parent / "runs" / "a" / "rounds.parquet").write_text("no Parquet")
+    runs = bundle.parent / "runs"
+    result = _run(runs, "SELECT DISTINCT trace FROM rounds")
+    assert (result.exit_code, result.stdout.split()) == (3, ["trace", "c"])
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["1 row", "warning", "warning", "error"]
+    assert str(runs / "a") in result.stderr
+    result = _run(runs / "b", runs / "c", "SELECT DISTINCT trace FROM rounds")
+    assert (result.exit_code, result.stdout) == (3, "")
+
+
+def test_text_is_utf_8_whatever_the_locale(bundle: Path) -> None:
+    """Without a locale the query and the trace's name are read as UTF-8, and bytes that are none are refused."""
+    named = bundle.rename(bundle.parent / "spür")
+    run = [sys.executable, "-c", "from tsviz.cli.main import main; main()", "sql", *OPENER, str(named)]
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONPATH": str(ROOT)}
+    asked = [*run, "--format", "csv", "SELECT DISTINCT trace, 'é→' AS e FROM rounds"]
+    done = subprocess.run(asked, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stdout.decode()) == (0, "trace,e\nspür,é→\n"), done.stderr
+    done = subprocess.run([*map(os.fsencode, run), b"SELECT '\xff'"], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (2, b"error: expected UTF-8, found \"SELECT '?'\"\n")

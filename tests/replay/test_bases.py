@@ -102,6 +102,11 @@ def test_bases_and_whole_tables_show_the_same(real: ModuleType, tmp_path: Path, 
         for round_ in rng.sample(range(1, rounds + 1), rounds):
             for selected in (None, *rng.sample(range(count), min(3, count))):
                 assert based.snapshot(round_, selected) == whole.snapshot(round_, selected), (seed, round_, selected)
+        for round_ in rng.sample(range(1, rounds + 1), min(rounds, 30)):
+            who = rng.choice((None, *range(count)))
+            assert based.records(round_, who) == whole.records(round_, who)
+            assert based.outstanding(round_) == whole.outstanding(round_)
+        assert based.forwards(1, rounds) == whole.forwards(1, rounds)
         for _ in range(60):
             at, step, who = rng.randint(0, rounds + 1), rng.choice((1, -1)), rng.choice((None, *range(count)))
             assert based.next_mark(at, who, step) == whole.next_mark(at, who, step), (seed, at, who, step)

@@ -61,6 +61,37 @@ def test_waited_rounds_count_the_run(known: Locked) -> None:
     assert at(hits(known, "verdicts.cause = 'scheduled' AND waited_rounds > 2 AND since_round < 4")) == [(3, None, "a")]
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "waited_rounds > 1",
+        "waited_rounds >= 2 AND waited_rounds < 4",
+        "waited_rounds BETWEEN 2 AND 3",
+        "NOT waited_rounds <= 2 OR cause = 'capacity'",
+        "waited_rounds != 1",
+        "round > 2 AND since_round < 3",
+        "verdicts.round = 3 AND verdicts.waited_rounds >= 1",
+        "waited_rounds = 4 OR round = 5",
+        "waited_rounds * 2 > 3 AND since_round > 0",
+        "10 - waited_rounds < 8",
+        "waited_rounds > since_round",
+        "abs(waited_rounds) > 2",
+        "waited_rounds > 1 + 1",
+        "(waited_rounds > 1) = true",
+        "coalesce(waited_rounds > 2, false)",
+        "round % 3 = 0 AND since_round > 0",
+    ],
+)
+def test_a_run_is_a_hit_in_the_first_round_in_which_it_holds(known: Locked, condition: str) -> None:
+    """Whether or not the predicate lets rounds be skipped, the hits are the first rounds that a query finds."""
+    bare = condition.replace("verdicts.", "")
+    sql = f"SELECT min(round) AS round, request FROM verdict_rounds WHERE ({bare}) GROUP BY request, since_round"
+    expected = at(hits(known, sql))
+    text = f"verdicts.since_round >= 1 AND ({condition})"
+    assert at(hits(known, text)) == expected
+    assert expected
+
+
 def test_tables_go_together_by_round_and_request(known: Locked) -> None:
     """Of two tables rows of one round and request meet: b is scheduled as a prefill row in rounds 2 and 5."""
     found = hits(known, "verdicts.cause = 'scheduled' AND operations.kind = 'prefill' AND operations.request = 'b'")

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.lives import Life, plain
-from tsviz.replay.keyframes import Block, Keyframe, state_digest, write_block
+from tsviz.replay.keyframe_book import Keyframe
+from tsviz.replay.keyframes import Block, state_digest, write_block
 from tsviz.scheduler.scheduler import Scheduler
 from tsviz.trace.errors import Damaged
 from tsviz.trace.rounds import BookState

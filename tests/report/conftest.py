@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from functools import cache
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tsviz.cli.main import main
 from tsviz.cli.report import subject_of
 from tsviz.cli.traces import open_place, parse_place
 from tsviz.report.library import Library
@@ -40,3 +42,36 @@ def report() -> Callable[..., str]:
         return _written(str(ROOT / "traces" / name), recorded_only)
 
     return of
+
+
+HOSTILE = (
+    "</script><script>document.title='owned'</script>", "<img src=x onerror=\"document.title='owned'\">",
+    "a'); document.title='owned'; ('", "%{x}<b>bold</b><a href='http://evil.test'>link</a>", "@decode",
+    "\u202eturned\u2066", "\x1b[31mred\x07", "$(touch owned)`touch owned`", "]]>--><!--", '"quoted" & &amp;',
+)  # fmt: skip
+"""Request ids that a page, a chart or a shell could take for more than text."""
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of the twin whose requests have those ids, and whose folder is called like markup."""
+    folder = tmp_path_factory.mktemp("hostile")
+    rows = [
+        {"id": name, "arrival_ms": 5 * n, "prompt_tokens": 40 + n, "output_tokens": 12}
+        for n, name in enumerate(HOSTILE)
+    ]
+    workload = folder / "ids.jsonl"
+    workload.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    out = folder / "<i>it's"
+    arguments = ["record", "--workload", f"plain:{workload}", "--scheduler", "twin", "--pages", "13",
+                 "--max-new", "undeclared", "--out", str(out)]  # fmt: skip
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    return out
+
+
+@pytest.fixture(scope="session")
+def hostile_page(hostile: Path) -> str:
+    """The report of that recording."""
+    return _written(str(hostile), False)

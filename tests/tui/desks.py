@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
 
 from tsviz.replay.blame import Run
 from tsviz.replay.lost_keys import LostCause, LostKey, LostPhase
 from tsviz.replay.survey import Extent, Looked, LostTime, Plan, Progress
+from tsviz.tui.grid import Columns
+from tsviz.tui.language import LanguageLoader
+from tsviz.tui.queries import Saved, Total
 
 
 class FakeStream:
@@ -74,6 +80,21 @@ LOST = (
 )
 
 
+def rows(count: int, first: int = 0) -> pa.RecordBatch:
+    """Return rows `first` to `first + count - 1`: of row i the round is 2 i + 1 and the request r(i mod 60)."""
+    numbers = range(first, first + count)
+    return pa.record_batch({
+        "request": [f"r{i % 60}" for i in numbers],
+        "round": [2 * i + 1 for i in numbers],
+        "wait_ms": [None if i % 7 == 3 else i * 1.25 for i in numbers],
+        "note": ["x" * (i % 50) for i in numbers],
+    })  # fmt: skip
+
+
+COLUMNS = Columns(("request", "round", "wait_ms", "note"), ("string", "int64", "double", "string"))
+ANSWER = (COLUMNS, rows(100), rows(20, 100), Total(120, 120, True))
+
+
 class FakeDesk:
     """A `Desk` that answers from lists."""
 
@@ -81,6 +102,8 @@ class FakeDesk:
 
     def __init__(self, found: Iterable[object] = FOUND, lost: Iterable[object] = LOST) -> None:
         self.found, self.lost = found, lost
+        self.answer: Iterable[object] = ANSWER
+        self.queries: list[tuple[str, int]] = []
         self.gate: threading.Event | None = None
         self.stop_at = 0
         self.asked: list[tuple[str, bool]] = []
@@ -98,3 +121,16 @@ class FakeDesk:
     def lost_time(self, *, derive: bool) -> FakeStream:
         """Return lost time."""
         return self._stream("lost", derive, self.lost)
+
+    def query(self, sql: str, rows: int) -> FakeStream:
+        """Return the answer."""
+        self.queries.append((sql, rows))
+        return self._stream("sql", False, self.answer)
+
+    def save(self, sql: str, path: Path) -> FakeStream:
+        """Say that a file was written."""
+        return FakeStream((Saved(str(path), 120),))
+
+    def language(self) -> LanguageLoader:
+        """Return the real one."""
+        return LanguageLoader()

@@ -6,17 +6,15 @@ import pytest
 
 from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound, parse
 
-STOPS = "stops inside a round need decisions: not recorded at this level"
-
 
 @pytest.mark.parametrize(
     ("text", "where"),
     [
         ("1204", ToRound(1204)),
         (" 1,204 ", ToRound(1204)),
-        ("1204.3", ToRound(1204, STOPS)),
+        ("1204.3", ToRound(1204, 3)),
         ("P/0:1204", ToRound(1204)),
-        ("mooncake@P/0:1204.3", ToRound(1204, STOPS)),
+        ("mooncake@P/0:1204.3", ToRound(1204, 3)),
         ("50%", ToRound(5000)),
         ("0%", ToRound(1)),
         ("100 %", ToRound(10000)),

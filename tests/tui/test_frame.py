@@ -9,6 +9,7 @@ import pytest
 
 from tests.tui.fakes import HEAD, FakeView, by_formula
 from tsviz.replay.snapshot import RequestLine
+from tsviz.replay.stops import NotKnown
 from tsviz.tui.fetch import Failure, Fetcher
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame, make_listing
 
@@ -69,7 +70,7 @@ def test_headings_count_their_requests_and_are_skipped_by_the_cursor() -> None:
     assert listing.headings == (("prefilling", 1), ("decoding", 2), ("waiting", 1))
     assert [entry < 0 for entry in listing.entries] == [True, False, True, False, False, True, False]
     snapshot = replace(by_formula(HEAD, 1, None), requests=FOUR)
-    frame = Frame(snapshot, listing, Ask(1), {})
+    frame = Frame(snapshot, listing, Ask(1), {}, NotKnown("not_recorded", ""))
     assert [found.submission for s in (1, 2, 3, 9, -1) if (found := frame.neighbour(3, s))] == [2, 10, 1, 1, 3]
     assert frame.neighbour(None, 1) == FOUR[2]
     assert frame.neighbour(99, -1) == FOUR[0]

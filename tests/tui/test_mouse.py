@@ -78,7 +78,7 @@ async def test_the_wheel_scrolls_a_pane() -> None:
     """The tables of r18 are longer than the pane."""
     async with DebuggerApp(FullView(), start_round=61).run_test(size=SIZE) as pilot:
         screen = await settle(pilot)
-        tables = screen.query_one("#tables", Pane)
+        tables = screen.query_one("#inspector", Pane)
         assert tables.document.height > tables.size.height
         await wheel(pilot, tables, 1)
         assert tables.scroll_offset.y > 0
@@ -102,9 +102,9 @@ async def test_a_click_on_an_acknowledgement_goes_to_its_round() -> None:
 async def test_tabs_open_by_click_where_the_terminal_is_narrow() -> None:
     """At 80x24 panes are tabs."""
     async with DebuggerApp(FullView(), start_round=61).run_test(size=(80, 24)) as pilot:
-        screen = await click_text(pilot, "tabs", "Block tables")
-        assert screen.scene.focus == "tables"
-        assert screen.query_one("#tables").display
+        screen = await click_text(pilot, "tabs", "Inspector")
+        assert screen.scene.focus == "inspector"
+        assert screen.query_one("#inspector").display
         assert not screen.query_one("#round").display
 
 
@@ -112,6 +112,6 @@ async def test_a_click_on_a_pane_gives_it_the_focus() -> None:
     """As tab would."""
     async with DebuggerApp(FullView(), start_round=61).run_test(size=SIZE) as pilot:
         screen = await settle(pilot)
-        await pilot.click("#tables", offset=(5, 20))
+        await pilot.click("#inspector", offset=(5, 20))
         await settle(pilot)
-        assert screen.scene.focus == "tables"
+        assert screen.scene.focus == "inspector"

@@ -23,7 +23,7 @@ async def test_the_main_screen(size: str) -> None:
         compare(pilot.app, f"main-{size}")
 
 
-@pytest.mark.parametrize("pane", ["round", "tables"])
+@pytest.mark.parametrize("pane", ["round", "inspector"])
 async def test_tabs(pane: str) -> None:
     """At 80x24 each pane is a tab."""
     async with DebuggerApp(FullView(), start_round=64).run_test(size=(80, 24)) as pilot:

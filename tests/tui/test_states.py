@@ -114,14 +114,14 @@ async def test_loading_is_a_state_of_its_own() -> None:
     async with DebuggerApp(view, start_round=61).run_test(size=(120, 40)) as pilot:
         for _ in range(200):
             await pilot.pause(0.01)
-            if "Loading round 61" in pane_text(pilot.app, "tables"):
+            if "Loading round 61" in pane_text(pilot.app, "inspector"):
                 break
-        assert "Loading round 61" in pane_text(pilot.app, "tables")
+        assert "Loading round 61" in pane_text(pilot.app, "inspector")
         await pilot.press("l")
         await pilot.press("escape")
         view.gate.set()
         await settle(pilot)
-        assert "r18" in pane_text(pilot.app, "tables")
+        assert "r18" in pane_text(pilot.app, "inspector")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_a_request_without_a_table_says_why(round_: int, request_id: str, 
         screen = await settle(pilot)
         screen.go(round_)
         await settle(pilot)
-        text = pane_text(pilot.app, "tables")
+        text = pane_text(pilot.app, "inspector")
         assert request_id in text
         assert says in " ".join(text.split())
 
@@ -245,7 +245,7 @@ async def test_a_step_draws_only_the_lines_that_differ() -> None:
             pane.lines_drawn = 0
         await press(pilot, "n")
         assert screen.query_one("#requests", Pane).lines_drawn == 0
-        assert screen.query_one("#tables", Pane).lines_drawn == 0
+        assert screen.query_one("#inspector", Pane).lines_drawn == 0
         assert screen.query_one("#header", Pane).lines_drawn > 0
 
 

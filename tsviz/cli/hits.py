@@ -12,7 +12,7 @@ from .exit_codes import CliError, ExitCode
 from .output import BINARY, Format, Held, quiet_pipe, write
 from .params import seconds_option
 from .rows import format_option
-from .sql import OPENER, failure, tell, terminal_width
+from .sql import OPENER, end_without, failure, tell, terminal_width, typed
 from .traces import parse_position
 
 if TYPE_CHECKING:
@@ -90,13 +90,15 @@ def _run(
 ) -> None:
     from dataclasses import replace
 
-    from tsviz.query.paths import bundles_of
+    from tsviz.query.paths import bundles_of, unnamed
     from tsviz.query.problem import QueryError
     from tsviz.replay.hits import LIMITS, hits_apart
 
     limits = replace(LIMITS, seconds=seconds, rows=limit)
+    predicate, bundles = typed(predicate), bundles_of([trace])
+    optional = unnamed(bundles, [trace])
     try:
-        found = hits_apart(bundles_of([trace]), predicate, wanted, near, limits=limits, opener=opener)
+        found = hits_apart(bundles, predicate, wanted, near, limits=limits, opener=opener, optional=optional)
     except QueryError as error:
         raise failure(error.problem, predicate) from error
     notes = write(Held(found.positions), form, sys.stdout.buffer, width=terminal_width())
@@ -105,3 +107,4 @@ def _run(
         tell(f"{found.total}".replace("row", "position") + ("; --limit 0 gives all" if cut else ""))
     for note in (*map(str, found.unknown), *notes):
         tell(note)
+    end_without(found.left_out)

@@ -12,7 +12,7 @@ from .traces import Place, open_place, parse_place, unreadable
 @click.argument("trace")
 @click.option("--request", help="Select this request.")
 def command(trace: str, request: str | None) -> None:
-    """Open TRACE[@[NODE/RANK:]ROUND] on the terminal. `?` lists the keys."""
+    """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys."""
     open_terminal(parse_place(trace), request)
 
 
@@ -32,4 +32,4 @@ def open_terminal(place: Place, request: str | None = None) -> None:
     with unreadable():
         view = open_view(bundle, part.node, part.rank, wait=False)
     desk = TraceDesk(str(place.path), part.node, part.rank)
-    run(view, start_round=place.round or 1, request=request, desk=desk)
+    run(view, start_round=place.round or 1, start_stop=place.stop, request=request, desk=desk)

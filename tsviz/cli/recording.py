@@ -120,6 +120,9 @@ def _check_config(module: Any, plan: RunPlan) -> None:
             module.Scheduler(replace(plan.scheduler, role=role, overlap_schedule_depth=overlap).build(module))
         except (ValueError, TypeError) as error:
             raise RefusedConfig(str(error)) from error
+        except MemoryError as error:
+            pages = f"{plan.scheduler.num_device_pages:,} device and {plan.scheduler.num_host_pages:,} host pages"
+            raise RefusedConfig(f"there is no memory for {pages}") from error
 
 
 class _Observer:

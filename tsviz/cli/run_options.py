@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _MOST = 2**31 - 1
 """The scheduler takes 32-bit numbers; nothing here makes sense beyond."""
 
+_MOST_HELD = 1 << 20
+"""Of what a scheduler makes one by one when it is built: request slots, the places of a prefix page."""
+MOST_RANKS = 1024
+"""Every rank is a scheduler and a part of the bundle in this one process: a MiB or more, and a dozen open files."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -33,8 +38,8 @@ def _group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
-def _count(name: str, default: int | None, text: str, least: int = 1) -> Callable[[Any], Any]:
-    kind = click.IntRange(least, _MOST)
+def _count(name: str, default: int | None, text: str, least: int = 1, most: int = _MOST) -> Callable[[Any], Any]:
+    kind = click.IntRange(least, most)
     return click.option(name, type=kind, default=default, show_default=default is not None, help=text)
 
 
@@ -66,9 +71,9 @@ scheduler_options = _group(
         "--groups", default="full:16", show_default=True, metavar="KIND:TOKENS[:...],...",
         help="Cache groups: full:16, sliding:16:w=64[:replayable], state:16; k=BLOCKS a page, shards=N, id=NAME.",
     ),
-    _count("--prefix-page", 16, "Tokens of a prefix page (prefix_granularity)."),
+    _count("--prefix-page", 16, "Tokens of a prefix page (prefix_granularity).", most=_MOST_HELD),
     _count("--chunk", 2048, "Token budget of a round (max_scheduled_tokens)."),
-    _count("--batch", 64, "Rows of a batch (max_batch_size)."),
+    _count("--batch", 64, "Rows of a batch (max_batch_size).", most=_MOST_HELD),
     _count("--pages", 1025, "Device pages, the null page included.", 2),
     _count("--host-pages", 0, "Host pages, the null page included; 0 is no host tier.", 0),
     click.option("--mixed/--no-mixed", default=False, help="Prefill and decode rows in one batch."),
@@ -97,7 +102,12 @@ device_options = _group(
 
 node_options = _group(
     click.option("--pd", is_flag=True, help="A prefill node and a decode node instead of one that does both."),
-    _count("--ranks", 1, "Mirrored schedulers that get the same calls."),
+    _count(
+        "--ranks", 1,
+        f"Mirrored schedulers that get the same calls, up to {MOST_RANKS:,}; each takes a MiB of memory or more,"
+        " a dozen open files, and the time of a run.",
+        most=MOST_RANKS,
+    ),
     click.option(
         "--perturb", metavar="RANK:KIND[:PLAN]",
         help="Make one rank differ, once it made PLAN plans: page_fewer, late_event or missing_key.",

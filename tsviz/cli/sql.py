@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -80,6 +81,9 @@ def command(
     tsviz sql runs/ "SELECT trace, p99_ns / 1e6 AS p99_ms FROM ttft"
     tsviz sql a.tsviz b.tsviz --format csv -f query.sql > result.csv
 
+    A folder stands for the bundles right in it. Of these, and of a pattern's, one that cannot be read is named on
+    standard error and left out, and the answer, which is of the others, ends with code 3.
+
     Exit codes: 0 ok, 1 query failed, 2 usage, 3 trace unreadable, 4 timeout, 130 interrupted.
     """
     kind = Format(form)
@@ -108,7 +112,7 @@ def _split(arguments: Sequence[str], file: str | None) -> tuple[list[str], str]:
             found = f"byte {error.object[error.start]:02x} at {error.start}"
             raise CliError(ExitCode.USAGE, f"{file}: expected UTF-8, found {found}") from None
     elif len(paths) > 1 and not _exists(paths[-1]):
-        sql = paths.pop()
+        sql = typed(paths.pop())
     elif sys.stdin.isatty():
         raise CliError(ExitCode.USAGE, "no query", "give it behind the trace, with --file, or on standard input")
     else:
@@ -116,6 +120,15 @@ def _split(arguments: Sequence[str], file: str | None) -> tuple[list[str], str]:
     if not paths:
         raise CliError(ExitCode.USAGE, "no trace", "tsviz sql TRACE... [QUERY]")
     return paths, sql
+
+
+def typed(argument: str) -> str:
+    """Return an argument as it was typed: UTF-8, whatever the locale made of it."""
+    try:
+        return os.fsencode(argument).decode()
+    except UnicodeError:
+        shown = argument.encode(errors="replace").decode()
+        raise CliError(ExitCode.USAGE, f"expected UTF-8, found {shown!r}") from None
 
 
 def _exists(path: str) -> bool:
@@ -130,14 +143,15 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
 
     from tsviz.query.child import ask
     from tsviz.query.locked import Limits
-    from tsviz.query.paths import bundles_of
+    from tsviz.query.paths import bundles_of, unnamed
     from tsviz.query.problem import QueryError
 
     limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
+    bundles = bundles_of(paths)
     try:
-        with ask(bundles_of(paths), sql, limits, opener) as answer:
+        with ask(bundles, sql, limits, opener, optional=unnamed(bundles, paths)) as answer:
             notes = write(answer, form, sys.stdout.buffer, width=terminal_width())
-            total = answer.total
+            total, left_out = answer.total, answer.left_out
     except QueryError as error:
         raise failure(error.problem, sql) from error
     except pa.ArrowException as error:
@@ -148,6 +162,16 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
     for note in notes:
         tell(note)
+    end_without(left_out)
+
+
+def end_without(left_out: Sequence[Problem]) -> None:
+    """Name the bundles that the answer is without; raises CliError if there are any."""
+    for problem in left_out:
+        tell(f"warning: left out: {problem.message}")
+    if left_out:
+        count = f"{len(left_out)} trace" + ("" if len(left_out) == 1 else "s")
+        raise CliError(ExitCode.TRACE_UNREADABLE, f"{count} could not be read; the answer is of the others")
 
 
 def failure(problem: Problem, sql: str) -> CliError:

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .output import Rows, clean, plain, values
+from tsviz.query.values import values
+
+from .output import Rows, clean, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

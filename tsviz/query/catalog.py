@@ -16,7 +16,8 @@ import pyarrow as pa
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
 
-from .parts import GROUPS, PARTS, Place, groups_table, parts_table
+from .lookups import lookups
+from .parts import GROUPS, PARTS, Place, groups_table, parts_table, readable
 from .source import Bundle, Part
 
 PLACE = ("trace", "node", "rank")
@@ -53,8 +54,8 @@ class Catalog:
 
     def __init__(self, bundles: Sequence[Bundle]) -> None:
         self._parts: list[tuple[Place, Part, dict[str, Any]]] = [
-            ((name, part.node, part.rank), part, dict(part.tables()))
-            for name, bundle in zip(distinct([b.name for b in bundles]), bundles, strict=True)
+            ((name, readable(part.node), part.rank), part, dict(part.tables()))
+            for name, bundle in zip(distinct([readable(b.name) for b in bundles]), bundles, strict=True)
             for part in bundle.parts
         ]
         self._sources = {table.name: self._sources_of(table) for table in TABLES.values()}
@@ -66,7 +67,7 @@ class Catalog:
             if data is None or (isinstance(data, pa.Table) and data.num_rows == 0):
                 continue
             names = frozenset(data.schema.names)
-            found.append(_Source(place, _consolidated(data) if isinstance(data, pa.Table) else data, names))
+            found.append(_Source(place, _consolidated(data) if isinstance(data, pa.Table) else lookups(data), names))
         return found
 
     def install(self, connection: Any) -> None:
@@ -102,8 +103,11 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def literal(text: str) -> str:
-    """Return the text as an SQL string literal; NUL, which SQL cannot hold, becomes its picture."""
-    return "'" + text.replace("\0", "␀").replace("'", "''") + "'"
+    """Return the text as an SQL string literal; NUL, which SQL cannot hold, becomes its picture.
+
+    Bytes of a file name that the locale could not read are read as UTF-8, and what is no text becomes U+FFFD.
+    """
+    return "'" + readable(text).replace("\0", "␀").replace("'", "''") + "'"
 
 
 def sql_type(kind: pa.DataType) -> str:

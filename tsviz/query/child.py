@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -43,6 +43,8 @@ class Answer:
         self.waited_seconds = 0.0
         """How long the process was waited for."""
         self._cancelled = False
+        self.left_out: list[Problem] = []
+        """Bundles that could not be read and are not part of the answer; complete once the schema is known."""
         self._selector = selectors.DefaultSelector()
         self._selector.register(process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]
         self._selector.register(process.stderr, selectors.EVENT_READ)  # type: ignore[arg-type]
@@ -65,14 +67,17 @@ class Answer:
         self._process.kill()
 
     def _next(self) -> tuple[pa.Schema, list[pa.RecordBatch]]:
-        """Read one frame. A total ends the result; a problem is raised."""
+        """Read one frame, and the warnings in front of it. A total ends the result; a problem is raised."""
         kind, size = frames.HEADER.unpack(self._take(frames.HEADER.size))
-        if kind not in (frames.BATCH, frames.PROBLEM, frames.TOTAL) or size > 2 * self._limits.memory_bytes:
+        if kind not in frames.KINDS or size > 2 * self._limits.memory_bytes:
             raise QueryError(Problem(Kind.FAILED, f"the query process sent a frame {kind!r} of {size:,} bytes"))
         payload = self._take(size)
         try:
             if kind == frames.PROBLEM:
                 raise QueryError(Problem.from_json(json.loads(payload)))
+            if kind == frames.WARNING:
+                self.left_out.append(Problem.from_json(json.loads(payload)))
+                return self._next()
             if kind == frames.TOTAL:
                 rows, of, exact = json.loads(payload)
                 self.total = Total(int(rows), int(of), bool(exact))
@@ -129,11 +134,19 @@ class Answer:
 
 
 @contextmanager
-def ask(paths: Sequence[str], sql: str, limits: Limits | None = None, opener: str = OPENER) -> Iterator[Answer]:
+def ask(
+    paths: Sequence[str],
+    sql: str,
+    limits: Limits | None = None,
+    opener: str = OPENER,
+    *,
+    optional: Collection[str] = (),
+) -> Iterator[Answer]:
     """Open the bundles at `paths` in a new process, run one query there and give its arriving result.
 
-    `opener` is `module:name` of an `Opener`. Leaving the block ends the process, whatever it is doing.
-    `QueryError` is raised while the schema or the batches are read.
+    `opener` is `module:name` of an `Opener`. Of the paths those in `optional` are left out, and told in
+    `Answer.left_out`, when they cannot be read and another one can. Leaving the block ends the
+    process, whatever it is doing. `QueryError` is raised while the schema or the batches are read.
     """
     limits = limits or Limits()
     environment = os.environ | {
@@ -151,7 +164,8 @@ def ask(paths: Sequence[str], sql: str, limits: Limits | None = None, opener: st
     )
     try:
         request: dict[str, Any] = {
-            "paths": list(paths),
+            "paths": list(map(_in_utf8, paths)),
+            "optional": list(map(_in_utf8, optional)),
             "sql": sql,
             "opener": opener,
             "seconds": limits.seconds or 86_400.0,
@@ -167,3 +181,8 @@ def ask(paths: Sequence[str], sql: str, limits: Limits | None = None, opener: st
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def _in_utf8(path: str) -> str:
+    """Return a path as the query process, whose locale is UTF-8, writes it."""
+    return os.fsencode(path).decode(errors="surrogateescape")

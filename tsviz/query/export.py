@@ -6,8 +6,6 @@ digests the signed numbers with the same bits, every column may be null, and row
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
+from tsviz.trace.drafts import draft
 
 from .catalog import STATED, distinct
 from .parts import GROUPS, PARTS, RECORDED, Place, groups_table, parts_table
@@ -53,14 +52,10 @@ def export_parquet(bundles: Sequence[Bundle], directory: Path, tables: Sequence[
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise FileExistsError(f"{directory}: expected a new or an empty directory")
     directory.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-    try:
-        written = _export(bundles, draft, tables or exported_tables())
-        draft.chmod(0o755)
-        draft.replace(directory)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+    with draft(directory.parent, f".{directory.name}-") as made:
+        written = _export(bundles, made, tables or exported_tables())
+        made.chmod(0o755)
+        made.replace(directory)
     return written
 
 

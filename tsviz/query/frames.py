@@ -14,8 +14,13 @@ BATCH = b"B"
 """An Arrow stream of its own: the schema and at most one batch. The first frame of a result holds the schema alone."""
 PROBLEM = b"P"
 """A `Problem` as JSON; nothing follows."""
+WARNING = b"W"
+"""A `Problem` as JSON: a bundle that was left out. Comes in front of the result."""
 TOTAL = b"T"
 """The `Total` of the result as JSON; nothing follows."""
+
+KINDS = (BATCH, PROBLEM, WARNING, TOTAL)
+"""All kinds of frames."""
 
 
 def write(pipe: BinaryIO, kind: bytes, payload: bytes | pa.Buffer) -> None:

@@ -62,6 +62,8 @@ class Stream:
         self.schema: pa.Schema = reader.schema
         self.total: Total | None = None
         """Set once the batches have been read."""
+        self.left_out: list[Problem] = []
+        """Nothing: what is open is whole (the answer of another process may be without some bundles)."""
         self._reader = reader
         self._limits = limits
         self._explained = explained
@@ -194,6 +196,11 @@ class Locked:
 
     def _check(self, sql: str) -> None:
         """Refuse what is not one query. This keeps honest people from surprises; the transaction is the gate."""
+        try:
+            sql.encode()
+        except UnicodeEncodeError as error:
+            at = (error.start, error.end - error.start)
+            raise QueryError(Problem(Kind.REFUSED, "the query holds what is no character of Unicode", at)) from error
         try:
             kinds = [statement.type.name for statement in self._connection.extract_statements(sql)]
         except ValueError as error:

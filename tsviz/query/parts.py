@@ -102,7 +102,21 @@ def _values(table: Table, config: Mapping[str, Any], fields: Mapping[str, str]) 
 def _checked(value: object, kind: pa.DataType) -> object:
     if kind == pa.int32():
         return value if type(value) is int and -(1 << 31) <= value < 1 << 31 else None
-    return value if type(value) is (bool if kind == pa.bool_() else str) else None
+    if kind == pa.bool_():
+        return value if type(value) is bool else None
+    return readable(value) if type(value) is str else None
+
+
+def readable(text: str) -> str:
+    """Return text that can be encoded: surrogates that stand for bytes as UTF-8, other ones as question marks."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        try:
+            return text.encode(errors="surrogateescape").decode(errors="replace")
+        except UnicodeEncodeError:
+            return text.encode(errors="replace").decode()
+    return text
 
 
 def _table(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.Table:

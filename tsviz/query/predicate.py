@@ -24,6 +24,7 @@ from tsviz.trace.decided import DECIDED
 from .catalog import PLACE, STATED
 from .problem import Kind, Problem, QueryError
 from .views import SHIPPED
+from .waits import turning_points
 from .words import Word, words
 
 TYPES = {
@@ -39,6 +40,10 @@ _WATCHED = {
     _RUNS: '"verdict_rounds"',
     _TURNS: "(SELECT *, nullif(victim, '') AS request FROM retractions)",
 }
+_AT_POINTS = (
+    "(SELECT *, since_round + waited_rounds - 1 AS round FROM (SELECT *, unnest(list_filter([{}],"
+    " lambda w: w BETWEEN 1 AND rounds))::INTEGER AS waited_rounds FROM verdict_runs))"
+)
 _CHOICES = 8
 _QUERY_WORDS = ("select", "from", "with")
 
@@ -78,7 +83,8 @@ def positions(predicate: str) -> Positions:
     qualified = _qualified(found, inner)
     tables = list(dict.fromkeys(head.name for head, _ in qualified)) or [_only_table(found)]
     by_round = len(tables) > 1 or any(word.name in _WAITS for word in found)
-    head, tail = _around(tables, by_round=by_round)
+    points = turning_points(found) if tables == [_RUNS] and not inner else None
+    head, tail = _around(tables, by_round=by_round, points=points)
     return Positions(f"{head}{text}\n{tail}", len(head), _reads_decisions((*tables, *inner)))
 
 
@@ -154,11 +160,13 @@ def _only_table(found: Sequence[Word]) -> str:
     return having[0]
 
 
-def _around(tables: Sequence[str], *, by_round: bool) -> tuple[str, str]:
-    """Return what stands in front of the predicate and behind it."""
+def _around(tables: Sequence[str], *, by_round: bool, points: Sequence[str] | None) -> tuple[str, str]:
+    """Return what stands in front of the predicate and behind it; `points` are the only waits that matter."""
     sources = []
     for index, table in enumerate(tables):
         source = f'"{table}"' if table == _RUNS and not by_round else _WATCHED.get(table, f'"{table}"')
+        if table == _RUNS and by_round and points is not None:
+            source = _AT_POINTS.format(", ".join(points))
         sources.append(f'{source} AS "{table}"' + (f" ON {_together(tables[: index + 1])}" if index else ""))
     columns = [f"{_of(tables[0], name)} AS {name}" for name in PLACE]
     columns.append(f"{_of(tables[0], _round(tables[0]))} AS round")

@@ -16,10 +16,13 @@ import resource
 import sys
 import threading
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pyarrow.dataset  # noqa: F401  (loaded before the limits are set, like duckdb below)
+
+from tsviz.trace.layout import BUNDLE_FILE
 
 from . import frames
 from .catalog import Catalog
@@ -43,12 +46,23 @@ def main() -> None:
     limits = Limits(**ask["limits"])
     try:
         _limit(limits, ask["seconds"], ask["paths"])
-        catalog = _catalog(_open(ask["opener"], ask["paths"]))
-        _answer(Locked(catalog, limits), ask["sql"], out)
+        bundles, left_out = _open(ask["opener"], ask["paths"], ask["optional"])
+        for problem in left_out:
+            frames.write(out, frames.WARNING, _encoded(problem))
+        _answer(Locked(Catalog(bundles), limits), ask["sql"], out)
     except QueryError as error:
-        frames.write(out, frames.PROBLEM, json.dumps(error.problem.to_json()).encode())
-    # Threads of the engine may still be inside a call that nothing stops.
-    os._exit(0)
+        frames.write(out, frames.PROBLEM, _encoded(error.problem))
+    except Exception as error:
+        # The process must not end as Python does: the thread that reads standard input would abort it.
+        problem = Problem(Kind.FAILED, f"{type(error).__name__}: {error}")
+        frames.write(out, frames.PROBLEM, _encoded(problem))
+    finally:
+        # Threads of the engine may still be inside a call that nothing stops.
+        os._exit(0)
+
+
+def _encoded(problem: Problem) -> bytes:
+    return json.dumps(problem.to_json()).encode()
 
 
 def _answer(locked: Locked, sql: str, out: BinaryIO) -> None:
@@ -61,30 +75,39 @@ def _answer(locked: Locked, sql: str, out: BinaryIO) -> None:
     frames.write(out, frames.TOTAL, json.dumps([total.rows, total.of, total.exact]).encode())
 
 
-def _open(opener: str, paths: Sequence[str]) -> list[Bundle]:
-    """Open every path; whatever goes wrong on data of others is a problem of the trace."""
+def _open(opener: str, paths: Sequence[str], optional: Sequence[str]) -> tuple[list[Bundle], list[Problem]]:
+    """Open every path and read its tables; whatever goes wrong on data of others is a problem of the trace.
+
+    Optional paths that cannot be read are left out, unless nothing else is there.
+    """
     if _OPENER.fullmatch(opener) is None:
         raise QueryError(Problem(Kind.TRACE, f"opener: expected module:name, found {opener!r}"))
     module, _, name = opener.partition(":")
-    bundles = []
+    open_bundle: Opener = getattr(importlib.import_module(module), name)
+    bundles, left_out = [], []
     for path in paths:
         try:
-            open_bundle: Opener = getattr(importlib.import_module(module), name)
-            bundles.append(open_bundle(path))
-        except MemoryError as error:
-            raise QueryError(Problem(Kind.TRACE, f"{path}: opening it takes more memory than allowed")) from error
-        except Exception as error:
-            text = str(error) or type(error).__name__
-            raise QueryError(Problem(Kind.TRACE, text if path in text else f"{path}: {text}")) from error
-    return bundles
+            bundles.append(_opened(open_bundle, path))
+        except QueryError as error:
+            if path not in optional:
+                raise
+            left_out.append(error.problem)
+    if left_out and not bundles:
+        raise QueryError(left_out[0])
+    return bundles, left_out
 
 
-def _catalog(bundles: Sequence[Bundle]) -> Catalog:
-    """Read the tables of every bundle; a table that cannot be read is a problem of the trace."""
+def _opened(open_bundle: Opener, path: str) -> Bundle:
     try:
-        return Catalog(bundles)
+        bundle = open_bundle(path)
+        for part in bundle.parts:
+            part.tables()
+    except MemoryError as error:
+        raise QueryError(Problem(Kind.TRACE, f"{path}: opening it takes more memory than allowed")) from error
     except Exception as error:
-        raise QueryError(Problem(Kind.TRACE, str(error) or type(error).__name__)) from error
+        text = str(error) or type(error).__name__
+        raise QueryError(Problem(Kind.TRACE, text if path in text else f"{path}: {text}")) from error
+    return bundle
 
 
 def _limit(limits: Limits, seconds: float, paths: Sequence[str]) -> None:
@@ -107,11 +130,14 @@ def _set(limit: int, value: int) -> None:
 
 
 def _file_bytes(path: str) -> int:
-    """Return how much of the address space the files under a path take when all of them are mapped."""
+    """Return how much of the address space the files of a bundle take when all of them are mapped.
+
+    Of a folder that is none only the files right in it count: it may be the root of everything.
+    """
     root = Path(path)
-    files: Any = [root] if root.is_file() else (Path(d) / f for d, _, names in os.walk(root) for f in names)
+    below: Any = os.walk(root) if (root / BUNDLE_FILE).is_file() else islice(os.walk(root), 1)
     total = 0
-    for file in files:
+    for file in (Path(folder) / name for folder, _, names in below for name in names):
         with contextlib.suppress(OSError):
             total += file.lstat().st_size
     return total

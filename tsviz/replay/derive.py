@@ -20,6 +20,7 @@ from tsviz.trace.layout import HOT
 from tsviz.trace.reader import Part
 from tsviz.trace.segments import HotSegments
 
+from .keyframe_files import KeyframeWriter
 from .reexecute import Reexecution
 from .verify import Divergence, compare
 
@@ -50,6 +51,7 @@ def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] 
 
     execution = Reexecution(part, compat, observer=observe)
     rows = DecisionRows(builders, execution.submission)
+    keyframes = KeyframeWriter(directory, part)
     recorded = part.rows("rounds")
     digests = compare(part)
     verified, divergence, last = 0, None, 0
@@ -63,12 +65,14 @@ def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] 
         if executed.call.kind == e.PLAN:
             last = executed.call.round
             verified += executed.record is not None
+            keyframes.offer(execution, last)
             if sum(b.rows for b in builders.values()) > _FLUSH_ROWS:
                 rows.settle()
                 _flush(segments, builders, last, executed.call.seq)
             if progress is not None and verified % 256 == 0:
                 progress(verified, recorded)
     rows.settle()
+    keyframes.close()
     _flush(segments, builders, last, -1)
     segments.finish()
     segments.close()

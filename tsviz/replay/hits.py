@@ -6,7 +6,7 @@ Predicates are SQL of the user over the catalog (`tsviz.query.predicate`). `hits
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -83,6 +83,8 @@ class Hits:
     """How many positions these are, and of how many."""
     unknown: tuple[Unknown, ...] = ()
     """Parts in which the predicate could not be asked of every round."""
+    left_out: tuple[Problem, ...] = ()
+    """Bundles that could not be read, where that was allowed."""
 
 
 def hits(
@@ -97,16 +99,26 @@ def hits(
 
 def hits_apart(
     paths: Sequence[str], predicate: str, wanted: Wanted = Wanted.ALL, near: Near | None = None, *,
-    limits: Limits = LIMITS, opener: str = OPENER,
+    limits: Limits = LIMITS, opener: str = OPENER, optional: Collection[str] = (),
 ) -> Hits:  # fmt: skip
-    """Return what `hits` does, from a process that opens the bundles at `paths`, under hard limits."""
-    return _hits(lambda sql: ask(paths, sql, _roomier(limits), opener), predicate, wanted, near or Near(), limits)
+    """Return what `hits` does, from a process that opens the bundles at `paths`, under hard limits.
+
+    Bundles in `optional` that cannot be read are left out.
+    """
+    return _hits(
+        lambda sql: ask(paths, sql, _roomier(limits), opener, optional=optional),
+        predicate,
+        wanted,
+        near or Near(),
+        limits,
+    )
 
 
 class _Result(Protocol):
     """An open result, of this process or of another one."""
 
     total: Total | None
+    left_out: list[Problem]
 
     @property
     def schema(self) -> pa.Schema:
@@ -124,6 +136,7 @@ def _hits(
         with open_(f"{head}{asked.sql}{tail}") as result:
             table = pa.Table.from_batches(list(result), result.schema)
             total = result.total
+            left_out = tuple(result.left_out)
     except QueryError as error:
         raise QueryError(_placed(error.problem, len(head) + asked.shift, predicate)) from error
     assert total is not None
@@ -133,7 +146,7 @@ def _hits(
     unknown = tuple(_unknown(row) for row in parts.to_pylist() if (row["round"] or 0) < (row["stop"] or 0))
     found = found.slice(0, limits.rows)
     given = Total(found.num_rows, total.of - parts.num_rows, total.exact)
-    return Hits(found, given, unknown if asked.needs_decisions else ())
+    return Hits(found, given, unknown if asked.needs_decisions else (), left_out)
 
 
 def _roomier(limits: Limits) -> Limits:

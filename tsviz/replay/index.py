@@ -9,7 +9,6 @@ import hashlib
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -24,13 +23,14 @@ from tsviz.trace import layout
 from tsviz.trace.catalogue import LEVELS, TABLES
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.decided import DECIDED
+from tsviz.trace.drafts import draft
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import DATASET_ROWS, Part, open_bundle
 
 from .derive import Derivation, derive
 from .verify import Divergence
 
-VERSION = 1
+VERSION = 2
 """Of what stands in an index; another number makes every index be built anew."""
 _INDEX_FILE = "index.json"
 
@@ -49,6 +49,8 @@ class Index:
 
     def __init__(self, directory: Path) -> None:
         """Open an index. Raises `TraceError` when it is damaged."""
+        self.directory = directory
+        """Where it lies; its keyframes too (`keyframe_files.py`)."""
         path = directory / _INDEX_FILE
         described = layout.read_json(path)
         if described.get("version") != VERSION:
@@ -120,16 +122,12 @@ def build_index(part: Part, *, progress: Callable[[int, int], None] | None = Non
         return existing
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix="draft-", dir=cache))
-    try:
-        derivation = derive(part, draft, progress=progress)
-        layout.write_json(draft / _INDEX_FILE, _describe(derivation))
+    with draft(cache, "draft-", own=True) as directory:
+        derivation = derive(part, directory, progress=progress)
+        layout.write_json(directory / _INDEX_FILE, _describe(derivation))
         target = cache / content_key(part)
         shutil.rmtree(target, ignore_errors=True)
-        draft.replace(target)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+        directory.replace(target)
     return Index(target)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import cached_property
+
+import numpy as np
 
 from tsviz.trace.reader import Part
 
 from .index import Index
+from .lifetimes import Longs, column
 from .snapshot import Frontier
 from .stops import NotKnown, RoundStory
 from .stops_read import Stories
+from .timeline import edges
 from .why import DERIVED, RECORDED, CannotSay, facts_of, why
 from .why_facts import Facts
 from .why_tree import Answer
@@ -60,6 +65,32 @@ class Inside:
             return NotKnown("diverged", words, f"tsviz verify {self._trace}")
         words = f"Decisions are verified up to round {frontier.last_round:,} only."
         return NotKnown("unverified", words, f"tsviz index {self._trace}")
+
+    @cached_property
+    def _active(self) -> tuple[Longs, Longs]:
+        """Rounds, and the LCM blocks that live tables held at the end of each."""
+        pool = (self._part if self._index is None else self._index).table("pool")
+        first = np.flatnonzero(column(pool, "group") == 0)
+        return column(pool, "round")[first].astype(np.int64), column(pool, "active_blocks")[first].astype(np.int64)
+
+    def active_blocks(self, round_: int) -> int | None:
+        """Return the LCM blocks that live tables held behind the plan of a round; None where that is not known."""
+        if self.unknown(round_) is not None:
+            return None
+        rounds, active = self._active
+        at = int(np.searchsorted(rounds, round_))
+        return int(active[at]) if at < len(rounds) and rounds[at] == round_ else None
+
+    def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most blocks that live tables held in each of at most `buckets` equal pieces of the rounds.
+
+        -1 stands for a piece behind what is known; empty where nothing is.
+        """
+        if self.frontier.source == "none":
+            return ()
+        rounds, active = self._active
+        at = np.searchsorted(rounds, edges(first_round, last_round, buckets))
+        return tuple(int(active[a:b].max()) if b > a else -1 for a, b in itertools.pairwise(at.tolist()))
 
     def story(self, round_: int, decodes: Sequence[str]) -> RoundStory | NotKnown:
         """Return the story of a round, or why there is none. Raises `TraceError`."""

@@ -33,7 +33,7 @@ def request_values(request: RequestState, shared: Collector) -> dict[str, Any]:
     return {
         "id": request.request_id,
         "tokens": [shared.listed(request.tokens, request.token_count), request.token_count],
-        "chain": [shared.listed(request.chain, request.chain_pages), request.chain_pages],
+        "chain": [shared.chained(request.chain, request.chain_pages, request.tokens), request.chain_pages],
         "boundaries": list(request.state_boundaries),
         "tables": [[shared.listed(t[0], t[1]), *t[1:]] for t in request.tables],
         "memory": None if memory is None else [*memory[:3], shared.digest(memory[3]), memory[4]],
@@ -56,16 +56,15 @@ def request_state(values: Any, shared: Shared, config: Config, pages: list[int])
     place = f"request {name!r}"[:80]
     token_list, token_count = wholes(member(values, "tokens"), f"{place} tokens", 0, count=2)
     chain_list, chain_pages = wholes(member(values, "chain"), f"{place} chain", 0, count=2)
-    chain = shared.listed(chain_list, chain_pages, "chain")
-    if chain_pages * config.prefix_granularity > token_count or any(len(digest) != 32 for digest in chain):
-        raise Malformed(f"{place} chain", "digests of 32 bytes of whole pages of its tokens", f"{chain_pages} digests")
+    if chain_pages * config.prefix_granularity > token_count:
+        raise Malformed(f"{place} chain", f"digests of whole pages of {token_count} tokens", f"{chain_pages} digests")
     plain = _plain(values, place, shared)
     holds = holds_pages(plain[_AT["state"]])
     tables = items(member(values, "tables"), f"{place} tables", len(pages) if holds else 0)
     found = []
     for group, row in enumerate(tables):
         number, length, available, frontier = wholes(row, f"{place} table", -INT64, INT64, 4)
-        listed = shared.listed(number, length, "list")
+        listed = shared.listed(number, length)
         slots = listed[:length]
         if length and not (min(slots) >= 0 and max(slots) <= pages[group]):
             raise Malformed(f"{place} table {group}", f"pages up to {pages[group]}", f"up to {max(slots)}")
@@ -76,9 +75,9 @@ def request_state(values: Any, shared: Shared, config: Config, pages: list[int])
         raise Malformed(f"{place} slot", f"1 to {config.max_batch_size}", str(plain[_AT["slot"]]))
     return RequestState(
         request_id=name,
-        tokens=shared.listed(token_list, token_count, "list"),
+        tokens=shared.listed(token_list, token_count),
         token_count=token_count,
-        chain=chain,
+        chain=shared.chain(chain_list, chain_pages),
         chain_pages=chain_pages,
         state_boundaries=wholes(member(values, "boundaries"), f"{place} boundaries", 0),
         tables=tuple(found),
@@ -117,7 +116,7 @@ def _read_views(values: Any, place: str, shared: Shared) -> tuple[tuple[Any, int
     views = []
     for row in items(values, f"{place} views"):
         number, length, frontier = wholes(row, f"{place} view", 0, count=3)
-        views.append((shared.listed(number, length, "list"), length, frontier))
+        views.append((shared.listed(number, length), length, frontier))
     return tuple(views)
 
 

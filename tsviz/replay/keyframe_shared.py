@@ -1,6 +1,7 @@
 """What the states of a block of keyframes have in common: token and page lists that only grow, digests, entries.
 
-Two snapshots of one run hold the same list at different lengths, so a list is stored once, at the longest.
+Two snapshots of one run hold the same list at different lengths, so a list is stored once, at the longest. A digest
+that a live request's tokens have is not stored but made again from them; only those of others are.
 """
 
 from __future__ import annotations
@@ -11,17 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from tsviz.scheduler.cache.hashing import extend_chain
 from tsviz.scheduler.cache.index import Entry
 
 from .keyframe_checks import INT32, INT64, numbers
 from .packed import Arrays, Malformed
 
 _ENTRY_FIELDS = ("digest", "offset", "epoch", "kind", "slot", "acquired", "order")
-
-
-def lengths(parts: list[Any]) -> np.ndarray[Any, Any]:
-    """Return the lengths of lists as an array."""
-    return np.array([len(part) for part in parts], np.int64)
+_CHAIN_SHIFT = 32
+"""A digest's number: below 1 << 32 one that is stored; else (chain + 1) << 32, plus its page in the chain."""
 
 
 class Collector:
@@ -31,11 +30,15 @@ class Collector:
         """Nothing collected."""
         self._lists: dict[int, tuple[int, Any]] = {}
         self._lengths: list[int] = []
+        self._chains: dict[int, tuple[int, Any]] = {}
+        self._chain_tokens: list[int] = []
+        self._chain_lengths: list[int] = []
+        self._chained: dict[bytes, int] = {}
         self._digests: dict[bytes, int] = {}
         self._entries: dict[int, tuple[int, Entry]] = {}
 
     def listed(self, values: Any, length: int) -> int:
-        """Return the number of a list that only grows, of which `length` items are wanted."""
+        """Return the number of an array that only grows, of which `length` items are wanted."""
         known = self._lists.get(id(values))
         if known is None:
             known = self._lists[id(values)] = (len(self._lists), values)
@@ -44,9 +47,25 @@ class Collector:
             self._lengths[known[0]] = length
         return known[0]
 
+    def chained(self, chain: Any, pages: int, tokens: Any) -> int:
+        """Return the number of a list of digests that only grows: those of the first pages of `tokens`."""
+        known = self._chains.get(id(chain))
+        if known is None:
+            known = self._chains[id(chain)] = (len(self._chains), chain)
+            self._chain_tokens.append(self.listed(tokens, 0))
+            self._chain_lengths.append(0)
+        number, begin = known[0], self._chain_lengths[known[0]]
+        if pages > begin:
+            base = (number + 1 << _CHAIN_SHIFT) + begin
+            for at, digest in enumerate(chain[begin:pages]):
+                self._chained.setdefault(digest, base + at)
+            self._chain_lengths[number] = pages
+        return number
+
     def digest(self, digest: bytes) -> int:
         """Return the number of a digest."""
-        return self._digests.setdefault(digest, len(self._digests))
+        known = self._chained.get(digest)
+        return self._digests.setdefault(digest, len(self._digests)) if known is None else known
 
     def entry(self, entry: Entry | None) -> int:
         """Return the number of an index entry, from 1; 0 for none."""
@@ -59,42 +78,33 @@ class Collector:
 
     def arrays(self) -> Arrays:
         """Return everything as arrays."""
-        plain, chains = [], []
-        for number, values in self._lists.values():
-            part = values[: self._lengths[number]]
-            if isinstance(values, array):
-                plain.append((number, np.array(part, np.int32)))
-            else:
-                chains.append((number, np.array([self.digest(d) for d in part], np.int32)))
-        columns = {
-            f"entry_{name}": np.array([self._column(name, entry[at]) for _, entry in self._entries.values()], np.int64)
-            for at, name in enumerate(_ENTRY_FIELDS)
-        }
-        out: Arrays = dict(columns)
-        for name, parts in (("list", plain), ("chain", chains)):
-            out[f"{name}_number"] = np.array([number for number, _ in parts], np.int32)
-            out[f"{name}_length"] = lengths([part for _, part in parts]).astype(np.int32)
-            out[f"{name}_items"] = np.concatenate([part for _, part in parts] or [np.zeros(0, np.int32)])
+        entries = [entry for _, entry in self._entries.values()]
+        columns = zip(*entries, strict=True) if entries else [()] * len(_ENTRY_FIELDS)
+        out: Arrays = {}
+        for name, values in zip(_ENTRY_FIELDS, columns, strict=True):
+            out[f"entry_{name}"] = np.array([self.digest(d) for d in values] if name == "digest" else values, np.int64)
+        parts = [values[: self._lengths[number]] for number, values in self._lists.values()]
+        out["list_length"] = np.array(self._lengths, np.int32)
+        out["list_items"] = np.concatenate([np.array(part, np.int32) for part in parts] or [np.zeros(0, np.int32)])
+        out["chain_tokens"] = np.array(self._chain_tokens, np.int32)
+        out["chain_length"] = np.array(self._chain_lengths, np.int32)
         digests = list(self._digests)
-        out["digest_length"] = lengths(digests).astype(np.int32)
+        out["digest_length"] = np.array([len(digest) for digest in digests], np.int32)
         out["digest_bytes"] = np.frombuffer(b"".join(digests), np.uint8)
         return out
-
-    def _column(self, name: str, value: Any) -> int:
-        return self.digest(value) if name == "digest" else int(value)
 
 
 class Shared:
     """The same, read back. Everything is checked when it is taken out; `Malformed` says what is not as it must be."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        """Take the arrays of a `Collector`."""
-        self._arrays = arrays
-        self._made: dict[int, Any] = {}
+    def __init__(self, arrays: Arrays, page_tokens: int) -> None:
+        """Take the arrays of a `Collector`; `page_tokens`: prefix granularity."""
+        self._arrays, self._page_tokens = arrays, page_tokens
+        self._made: dict[int, array[int]] = {}
+        self._chains: dict[int, list[bytes]] = {}
 
     @cached_property
-    def digests(self) -> list[bytes]:
-        """Every digest, by number."""
+    def _digests(self) -> list[bytes]:
         data = self._arrays.get("digest_bytes", np.zeros(0, np.uint8)).tobytes()
         ends = np.cumsum(numbers(self._arrays, "digest_length", 0)).tolist()
         if (ends[-1] if ends else 0) != len(data):
@@ -103,39 +113,58 @@ class Shared:
 
     def digest(self, number: int) -> bytes:
         """Return a digest by its number."""
-        if not 0 <= number < len(self.digests):
-            raise Malformed("digest", f"a number below {len(self.digests)}", str(number))
-        return self.digests[number]
+        chain, page = (number >> _CHAIN_SHIFT) - 1, number & (1 << _CHAIN_SHIFT) - 1
+        known = self._digests if chain < 0 else self._whole_chain(chain)
+        if page >= len(known):
+            raise Malformed("digest", f"a number below {len(known)}", str(page))
+        return known[page]
+
+    def chain(self, number: int, pages: int) -> list[bytes]:
+        """Return a list of digests, `pages` long or more."""
+        found = self._whole_chain(number)
+        if pages > len(found):
+            raise Malformed(f"chain {number}", f"{pages} digests", str(len(found)))
+        return found
 
     @cached_property
-    def _places(self) -> dict[int, tuple[str, int, int]]:
-        places: dict[int, tuple[str, int, int]] = {}
-        for name in ("list", "chain"):
-            sizes = numbers(self._arrays, f"{name}_length", 0)
-            ends = np.cumsum(sizes)
-            known = numbers(self._arrays, f"{name}_number", 0, count=len(sizes)).tolist()
-            total = len(numbers(self._arrays, f"{name}_items", -INT32 - 1))
-            if (int(ends[-1]) if len(ends) else 0) != total:
-                raise Malformed(f"{name} items", str(total), str(int(ends[-1]) if len(ends) else 0))
-            for number, size, end in zip(known, sizes.tolist(), ends.tolist(), strict=True):
-                places[number] = (name, end - size, end)
-        return places
+    def _chain_places(self) -> list[tuple[int, int]]:
+        sizes = numbers(self._arrays, "chain_length", 0)
+        tokens = numbers(self._arrays, "chain_tokens", 0, count=len(sizes))
+        return list(zip(tokens.tolist(), sizes.tolist(), strict=True))
 
-    def listed(self, number: int, length: int, kind: str) -> Any:
-        """Return a list by its number: an `array` of integers (`list`) or digests (`chain`), `length` long or more."""
-        found, start, end = self._places.get(number, ("", 0, -1))
-        if found != kind or not 0 <= length <= end - start:
-            raise Malformed(f"{kind} {number}", f"a {kind} of {length} items", f"a {found or 'gap'} of {end - start}")
-        if number not in self._made:
-            part = self._arrays[f"{kind}_items"][start:end]
-            made: Any = array("i", part.astype("=i4").tobytes()) if kind == "list" else None
-            self._made[number] = [self.digest(d) for d in part.tolist()] if made is None else made
-        return self._made[number]
+    def _whole_chain(self, number: int) -> list[bytes]:
+        made = self._chains.get(number)
+        if made is None:
+            if not 0 <= number < len(self._chain_places):
+                raise Malformed("chain", f"a number below {len(self._chain_places)}", str(number))
+            listed, pages = self._chain_places[number]
+            made = self._chains[number] = []
+            extend_chain(made, self.listed(listed, pages * self._page_tokens), self._page_tokens, pages)
+        return made
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        sizes = numbers(self._arrays, "list_length", 0)
+        ends = np.cumsum(sizes)
+        total = len(numbers(self._arrays, "list_items", -INT32 - 1))
+        if (int(ends[-1]) if len(ends) else 0) != total:
+            raise Malformed("list items", str(total), str(int(ends[-1]) if len(ends) else 0))
+        return list(zip((ends - sizes).tolist(), ends.tolist(), strict=True))
+
+    def listed(self, number: int, length: int) -> array[int]:
+        """Return an array by its number, `length` long or more."""
+        start, end = self._places[number] if 0 <= number < len(self._places) else (0, -1)
+        if not 0 <= length <= end - start:
+            raise Malformed(f"list {number}", f"{length} items", str(end - start))
+        made = self._made.get(number)
+        if made is None:
+            made = self._made[number] = array("i", self._arrays["list_items"][start:end].astype("=i4").tobytes())
+        return made
 
     @cached_property
     def entries(self) -> list[Entry | None]:
         """Every index entry, by number; 0 is none."""
-        columns = [numbers(self._arrays, "entry_digest", 0).tolist()]
+        columns = [numbers(self._arrays, "entry_digest", 0, INT64).tolist()]
         count = len(columns[0])
         limits = ((0, INT32), (0, INT64), (0, 2), (-1, INT32), (0, 1), (0, INT64))
         for name, (low, high) in zip(_ENTRY_FIELDS[1:], limits, strict=True):

@@ -80,7 +80,7 @@ def _kv_values(kv: KvState, arrays: Arrays, shared: Collector) -> dict[str, Any]
         arrays[f"kv_{name}"] = np.array(
             [v for digest, count in pairs for v in (shared.digest(digest), count)], np.int64
         )
-    arrays["kv_touched"] = np.array([shared.digest(digest) for digest in kv.touched], np.int32)
+    arrays["kv_touched"] = np.array([shared.digest(digest) for digest in kv.touched], np.int64)
     return {"boundaries": boundaries}
 
 
@@ -149,7 +149,7 @@ def _store_op(values: Any, shared: Shared, groups: int) -> StoreOp:
     op_id, moved, pinned = items(values, "store", 3)
     transfers = []
     for row in items(moved, "transfers"):
-        group, device, host, digest, offset = wholes(row, "transfer", 0, count=5)
+        group, device, host, digest, offset = wholes(row, "transfer", 0, INT64, 5)
         transfers.append(Transfer(_below(group, groups), device, host, shared.digest(digest), offset))
     return StoreOp(whole(op_id, "op id", 0, INT64), tuple(transfers), flag(pinned, "source pinned"))
 
@@ -158,7 +158,7 @@ def _load_op(values: Any, shared: Shared, groups: int) -> LoadOp:
     op_id, moved = items(values, "load", 2)
     pairs = []
     for row in items(moved, "pairs"):
-        group, host, device, digest, offset = wholes(items(row, "pair", 6)[:5], "pair", 0)
+        group, host, device, digest, offset = wholes(items(row, "pair", 6)[:5], "pair", 0, INT64)
         pairs.append(LoadPair(_below(group, groups), host, device, shared.digest(digest), offset, flag(row[5], "pair")))
     return LoadOp(whole(op_id, "op id", 0, INT64), tuple(pairs))
 
@@ -217,16 +217,16 @@ def _kv(values: Any, arrays: Arrays, shared: Shared) -> KvState:
     boundaries = []
     for row in items(member(values, "boundaries"), "boundaries"):
         digest, number, length, own, parent, depth, published = items(row, "boundary", 7)
-        tokens = shared.listed(whole(number, "tokens"), whole(length, "tokens", 0), "list")[:length]
+        tokens = shared.listed(whole(number, "tokens"), whole(length, "tokens", 0))[:length]
         known = None if parent is None else whole(parent, "parent", 0, (1 << 64) - 1)
         hashed = whole(own, "hash", 0, (1 << 64) - 1)
         boundary = Boundary(tokens, hashed, known, whole(depth, "depth", 0), flag(published, "published"))
-        boundaries.append((shared.digest(whole(digest, "digest")), boundary))
+        boundaries.append((shared.digest(whole(digest, "digest", 0, INT64)), boundary))
     pairs = []
     for name in ("entries", "kept"):
         flat = numbers(arrays, f"kv_{name}", 0, INT64)
         if len(flat) % 2:
             raise Malformed(f"array kv_{name}", "pairs", f"{len(flat)} numbers")
         pairs.append(tuple([(shared.digest(digest), count) for digest, count in flat.reshape(-1, 2).tolist()]))
-    touched = tuple([shared.digest(number) for number in numbers(arrays, "kv_touched", 0).tolist()])
+    touched = tuple([shared.digest(number) for number in numbers(arrays, "kv_touched", 0, INT64).tolist()])
     return KvState(tuple(boundaries), pairs[0], touched, pairs[1])

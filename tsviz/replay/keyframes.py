@@ -11,11 +11,11 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tsviz.scheduler import compat, invariants
@@ -26,40 +26,29 @@ from tsviz.trace import layout
 from tsviz.trace.config import build_config
 from tsviz.trace.errors import Damaged
 from tsviz.trace.reader import Part
-from tsviz.trace.rounds import BookState
 
-from .keyframe_checks import INT32, items, member, numbers, text, whole, wholes
-from .keyframe_shared import Collector, Shared, lengths
+from .keyframe_book import Keyframe, book_values, read_book
+from .keyframe_checks import member, whole
+from .keyframe_shared import Collector, Shared
 from .keyframe_states import state, state_values
 from .packed import Arrays, Malformed, pack, unpack
 
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 _STATES_LIMIT = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Keyframe:
-    """The state of a re-execution before the first call of a round: the twin, and what tells its plans apart."""
-
-    round: int
-    snapshot: Snapshot
-    book: BookState
-
-    def held(self) -> dict[int, int]:
-        """Return how many tokens each live submission holds."""
-        known = self.book.submissions
-        return {known[r.request_id][0]: r.token_count for r in self.snapshot.requests if r.request_id in known}
+_POOLS = ("device_", "host_")
+"""Arrays that change little from one state to the next: stored as differences."""
 
 
 def write_block(keyframes: Sequence[Keyframe]) -> bytes:
     """Return keyframes of one run as bytes."""
     shared = Collector()
-    sections = []
+    sections, before = [], Arrays()
     for keyframe in keyframes:
         values, arrays = state_values(keyframe.snapshot, shared)
-        values["round"], values["book"] = keyframe.round, _book_values(keyframe.book, arrays)
-        sections.append(pack(values, arrays))
+        values["round"], values["book"] = keyframe.round, book_values(keyframe, arrays, shared)
+        sections.append(pack(values, {name: _less(name, array, before) for name, array in arrays.items()}))
+        before = arrays
     sections.insert(0, pack(None, shared.arrays()))
     return _COUNT.pack(len(keyframes)) + b"".join(_LENGTH.pack(len(part)) + part for part in sections)
 
@@ -72,20 +61,37 @@ class Block:
         self._path = path
         try:
             self._sections = _sections(data)
-            self._shared = Shared(unpack(self._sections[0])[1])
+            self._shared: Shared | None = None
         except Malformed as error:
             raise Damaged(path, error.place, error.expected, error.found) from None
 
     def __len__(self) -> int:
         return len(self._sections) - 1
 
+    def _whole(self, index: int) -> tuple[Any, Arrays]:
+        """Return values and arrays of a state; where they are differences, those before it are added up."""
+        before: Arrays = {}
+        for at in range(index + 1):
+            values, arrays = unpack(self._sections[1 + at])
+            for name in [name for name in arrays if name.startswith(_POOLS) and name in before]:
+                whole_, known = arrays[name].copy(), before[name]
+                both = min(len(whole_), len(known))
+                whole_[:both] += known[:both]
+                arrays[name] = whole_
+            before = arrays
+        return values, arrays
+
     def keyframe(self, index: int, config: Config, *, check: bool) -> Keyframe:
         """Return one keyframe; `check`: hold it against every invariant of the twin too. Raises `Damaged`."""
         try:
-            values, arrays = unpack(self._sections[1 + index])
+            values, arrays = self._whole(index)
             round_ = whole(member(values, "round"), "round", 1)
+            if self._shared is None:
+                self._shared = Shared(unpack(self._sections[0])[1], config.prefix_granularity)
             found = Keyframe(
-                round_, state(values, arrays, self._shared, config), _book(member(values, "book"), arrays, config)
+                round_,
+                state(values, arrays, self._shared, config),
+                read_book(member(values, "book"), arrays, self._shared, config),
             )
             if found.snapshot.rounds != round_ - 1:
                 raise Malformed("rounds", str(round_ - 1), str(found.snapshot.rounds))
@@ -95,6 +101,16 @@ class Block:
         except Malformed as error:
             raise Damaged(self._path, f"keyframe {error.place}", error.expected, error.found) from None
         return found
+
+
+def _less(name: str, array: npt.NDArray[Any], before: Arrays) -> npt.NDArray[Any]:
+    """Return an array of a pool as its difference from the state before: mostly nothing."""
+    if not name.startswith(_POOLS) or name not in before:
+        return array
+    out, known = array.copy(), before[name]
+    both = min(len(out), len(known))
+    out[:both] -= known[:both]
+    return out
 
 
 def _sections(data: bytes) -> list[bytes]:
@@ -131,38 +147,6 @@ def _check_invariants(snapshot: Snapshot) -> None:
     if found:
         first = found[0]
         raise Malformed(f"{first.name} at {first.place}"[:120], first.expected[:60], first.found[:60])
-
-
-def _book_values(book: BookState, arrays: Arrays) -> dict[str, Any]:
-    arrays["book_owner"] = np.array(book.owner, np.int64)
-    for at, rows in enumerate(book.tables.values()):
-        arrays[f"book_lengths_{at}"] = lengths(list(rows))
-        arrays[f"book_pages_{at}"] = np.concatenate([*rows, np.zeros(0, np.int32)])
-    return {
-        "submissions": [[request, *numbers_] for request, numbers_ in book.submissions.items()],
-        "shift": book.shift,
-        "groups": list(book.tables),
-    }
-
-
-def _book(values: Any, arrays: Arrays, config: Config) -> BookState:
-    submissions = {}
-    for row in items(member(values, "submissions"), "submissions"):
-        request, *known = items(row, "submission", 4)
-        number, original, computed = wholes(known, "submission")
-        submissions[text(request, "submission")] = (whole(number, "submission", 0), original, computed)
-    owner = numbers(arrays, "book_owner", -1, INT32)
-    groups = {group.group_id for group in config.cache_groups}
-    tables = {}
-    for at, group in enumerate(items(member(values, "groups"), "groups")):
-        if group not in groups:
-            raise Malformed("book", f"groups of {sorted(groups)}"[:80], repr(group)[:40])
-        sizes = numbers(arrays, f"book_lengths_{at}", 0)
-        pages = numbers(arrays, f"book_pages_{at}", 0).astype(np.int32)
-        if int(sizes.sum()) != len(pages) or len(sizes) > 4 * config.max_batch_size + 1024:
-            raise Malformed("book", f"{int(sizes.sum())} pages in tables", str(len(pages)))
-        tables[text(group, "group")] = np.split(pages, np.cumsum(sizes)[:-1]) if len(sizes) else []
-    return BookState(submissions, whole(member(values, "shift"), "shift", 0), owner, tables)
 
 
 def keyframe_row(keyframe: Keyframe) -> dict[str, Any]:
@@ -231,6 +215,9 @@ class _Plain(Collector):
         part = values[:length]
         content = b"".join(part) if isinstance(part, list) else part.tobytes()
         return self._number(hashlib.blake2b(content, digest_size=32).digest())
+
+    def chained(self, chain: Any, pages: int, tokens: Any) -> int:  # noqa: ARG002
+        return self.listed(chain, pages)
 
     def digest(self, digest: bytes) -> int:
         return self._number(digest)

@@ -51,7 +51,6 @@ class PreparingTables(ColdRounds):
             requests, *(_empty(table) for table in (t.ROW_SPANS, t.RESULT_SPANS, t.FATES, t.TABLE_STARTS))
         )
         self.absent = Absences([])
-        self._store = store
         self._worker = Worker(part, bundle)
 
     @property

@@ -8,7 +8,7 @@ from tsviz.scheduler import compat
 from tsviz.trace import entries as e
 from tsviz.trace.reader import Part
 
-from .keyframes import Keyframe
+from .keyframe_book import Keyframe
 from .reexecute import NoKeyframe, Reexecution
 from .verify import compare
 

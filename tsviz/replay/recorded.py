@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part
 
 from .bases import make_bases, open_bases
@@ -19,9 +20,22 @@ from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
-from .lifetimes import NEVER, Longs, column, keys
+from .lifetimes import NEVER, Lifetimes, Longs, column, keys
+from .pages_map import PagesHistory, open_pages
 from .preparing import PreparingTables
-from .snapshot import BlockTable, Pool, Preparing, RecordedView, RequestLine, Snapshot, TraceHead, Transfer
+from .snapshot import (
+    BlockTable,
+    Forward,
+    Outstanding,
+    Pool,
+    Preparing,
+    Record,
+    RecordedView,
+    RequestLine,
+    Snapshot,
+    TraceHead,
+    Transfer,
+)
 from .source import Source, WholeTables
 from .source_bases import BasedTables
 from .states import Codes, RequestStates
@@ -127,7 +141,12 @@ class PartView:
             },
             retracted=row["retracted_requests"],
             transfers=self._transfers(number),
-            pool=Pool(max(0, int(config["num_device_pages"]) - 1), row["empty_pages"], sum(map(len, zeroed.values()))),
+            pool=Pool(
+                max(0, int(config["num_device_pages"]) - 1),
+                row["empty_pages"],
+                sum(map(len, zeroed.values())),
+                self._inside.active_blocks(number),
+            ),
             selected=selected,
             tables=() if selected is None else self._selected(selected, number, zeroed),
             events=event_words(self._source.events(number)),
@@ -165,6 +184,46 @@ class PartView:
         """Return why a submission has no row in a round; or why that is not known."""
         return self._inside.why(self._life.names[submission], round_)
 
+    def outstanding(self, round_: int) -> tuple[Outstanding, ...]:
+        """Return the operations that are out behind the plan of a round, oldest first."""
+        begun, ended = self._operations_out
+        rows = np.flatnonzero((begun <= round_) & (ended > round_))
+        return tuple(
+            Outstanding(number, transfer)
+            for number in sorted({int(begun[row]) for row in rows})
+            for transfer in self._transfers(number)
+            if transfer.acknowledged_round is None or transfer.acknowledged_round > round_
+        )
+
+    @cached_property
+    def _operations_out(self) -> tuple[Longs, Longs]:
+        """Round in which each operation began, and in front of whose plan it ended."""
+        op_ids, rounds = self._source.operations()
+        ids, first = np.unique(op_ids, return_index=True)
+        known = [self._source.acknowledged(op) for op in ids.tolist()]
+        ended = np.array([NEVER if round_ is None else round_ for round_ in known], np.int64)
+        return rounds[first].astype(np.int64), ended
+
+    def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
+        """Return the measured forwards of the rounds, both included."""
+        found = []
+        for row in self._source.recorded("forwards", first_round, last_round):
+            plan = self._source.round_row(int(np.searchsorted(self._numbers, row["round"])))
+            found.append(
+                Forward(row["round"], plan["start_ns"], row["start_ns"], row["end_ns"], plan["scheduled_tokens"])
+            )
+        return tuple(found)
+
+    def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:
+        """Return the recorded rows of a round: its own, and those of a submission in it."""
+        found: list[Record] = []
+        for name, own in _RECORDS:
+            rows = self._source.recorded(name, round_, round_)
+            found += [_record(name, row) for row in rows if not own or row["submission"] == submission]
+        if submission is not None:
+            found += [_record("submissions", r) for r in self._source.recorded("submissions", submission, submission)]
+        return tuple(found)
+
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
         low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
@@ -172,6 +231,17 @@ class PartView:
         empty = self._empty_pages[low:high]
         starts = edges(0, len(empty) - 1, buckets)[:-1]
         return tuple((usable - np.minimum.reduceat(empty, starts)).tolist()) if len(starts) else ()
+
+    @cached_property
+    def pages(self) -> PagesHistory:
+        """The pages of this part at every round, made when they are first asked for.
+
+        Raises `TraceError`, also for a part so large that it is not read whole.
+        """
+        if not isinstance(self._life, Lifetimes):
+            found = f"{self._part.rows('operations'):,}; `tsviz slice` makes a smaller trace of some rounds"
+            raise TraceError(self._part.directory, "pages", f"at most {LARGE_ROWS:,} scheduled rows", found)
+        return open_pages(self._part, self._life, lambda: self._source.absent.since_keys)
 
     def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
         """Return the requests that are there in some round of a window, in order of submission."""
@@ -223,6 +293,10 @@ class PartView:
     def _retracted(self) -> Longs:
         rounds: Longs = self._numbers[np.flatnonzero(self._source.of_rounds("retracted_requests"))].astype(np.int64)
         return rounds
+
+    def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most pages that live tables held in each of at most `buckets` equal pieces of the rounds."""
+        return self._inside.active_history(first_round, last_round, buckets)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
@@ -300,6 +374,25 @@ class PartView:
             batch_slots=int(config["max_batch_size"]), rows=(), requests=(), counts={}, retracted=0, transfers=(),
             pool=pool, selected=None, tables=(), events=(),
         )  # fmt: skip
+
+
+_RECORDS = (("rounds", False), ("operations", True), ("events", True), ("table_changes", True))
+"""Tables whose rows of a round are shown as recorded, and whether only those of one request."""
+_SHOWN_ITEMS = 64
+
+
+def _record(table: str, row: dict[str, Any]) -> Record:
+    return Record(table, tuple((name, _text(value)) for name, value in row.items()))
+
+
+def _text(value: Any) -> str:
+    """Return a recorded value as text, long lists cut."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        shown = " ".join(map(str, value[:_SHOWN_ITEMS]))
+        return f"{len(value)}: {shown}{' …' if len(value) > _SHOWN_ITEMS else ''}"
+    return str(value)
 
 
 def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None, *, wait: bool = True) -> RecordedView:

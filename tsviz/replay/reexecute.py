@@ -22,7 +22,8 @@ from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
 
 from .call_log import Call, CallLog, TablesFrom
-from .keyframes import Keyframe, recorded_keyframe
+from .keyframe_book import Keyframe
+from .keyframes import recorded_keyframe
 from .shared_plans import SharedPlans
 from .sound import require_sound
 

@@ -28,7 +28,8 @@ from tsviz.trace.rounds import BookState
 from tsviz.trace.segments import HotSegments
 
 from .block_tables import RecordedTables
-from .keyframes import Keyframe, keyframe_row
+from .keyframe_book import Keyframe
+from .keyframes import keyframe_row
 from .lifetimes import Lifetimes, column
 from .reach import reach
 from .recorded import PartView

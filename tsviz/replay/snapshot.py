@@ -112,12 +112,41 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class Outstanding:
+    """An operation that is out, and the round whose plan began it."""
+
+    round: int
+    transfer: Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A measured forward: its round, when that was planned, its begin and end on the device, and its tokens."""
+
+    round: int
+    plan_ns: int
+    start_ns: int
+    end_ns: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A row as recorded: its table, and its columns as names and text."""
+
+    table: str
+    fields: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
     """LCM parents of the device: all that can be used, those that hold nothing, and the rest (owned or cached)."""
 
     usable_pages: int
     empty_pages: int
     zeroed_pages: int
+    active_pages: int | None = None
+    """Parents that live tables hold; None where decisions do not tell."""
 
     @property
     def occupied_pages(self) -> int:

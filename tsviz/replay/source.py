@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tsviz.trace.reader import Part
+from tsviz.trace.tables import RECORDED
 
 from .block_tables import RecordedTables
 from .lifetimes import Lifetimes, Longs, column, words
@@ -59,6 +60,14 @@ class Source(Protocol):
 
     def transfers(self, number: int) -> list[dict[str, Any]]:
         """Return the rows of table `transfers` of a plan."""
+        ...
+
+    def operations(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the columns `op_id` and `round` of table `transfers`."""
+        ...
+
+    def recorded(self, name: str, first: int, last: int) -> list[dict[str, Any]]:
+        """Return the rows of a table whose key (round, or submission) lies from `first` to `last`, as recorded."""
         ...
 
     def acknowledged(self, op_id: int) -> int | None:
@@ -152,6 +161,17 @@ class WholeTables:
         """Return the rows of table `transfers` of a plan."""
         low, high = np.searchsorted(self._transfer_round, (number, number + 1))
         rows: list[dict[str, Any]] = self._part.table("transfers").slice(low, high - low).to_pylist()
+        return rows
+
+    def operations(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the columns `op_id` and `round` of table `transfers`."""
+        return column(self._part.table("transfers"), "op_id"), self._transfer_round
+
+    def recorded(self, name: str, first: int, last: int) -> list[dict[str, Any]]:
+        """Return the rows of a table whose key (round, or submission) lies from `first` to `last`, as recorded."""
+        table = self._part.table(name)
+        low, high = np.searchsorted(column(table, RECORDED[name].key), (first, last + 1))
+        rows: list[dict[str, Any]] = table.slice(low, high - low).to_pylist()
         return rows
 
     @cached_property

@@ -42,6 +42,7 @@ class ColdRounds:
         self._rounds = GroupedTable(store, RECORDED["rounds"], _ROUNDS)
         self._transfers = GroupedTable(store, RECORDED["transfers"], _TRANSFERS)
         self._zeroed = GroupedTable(store, RECORDED["zeroed"], ("round", "group", "page"))
+        self._store, self._wide = store, dict[str, GroupedTable]()
         self.numbers = self._rounds.column("round")
 
     def of_rounds(self, name: str) -> npt.NDArray[Any]:
@@ -61,6 +62,18 @@ class ColdRounds:
     def zeroed(self, number: int) -> dict[str, frozenset[int]]:
         """Return the pages that a plan zeroes, by group."""
         return by_group(self._zeroed.between(number, number))
+
+    def operations(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return the columns `op_id` and `round` of table `transfers`."""
+        return self._transfers.column("op_id"), self._transfers.column("round")
+
+    def recorded(self, name: str, first: int, last: int) -> list[dict[str, Any]]:
+        """Return the rows of a table whose key (round, or submission) lies from `first` to `last`, as recorded."""
+        table = RECORDED[name]
+        if name not in self._wide:
+            self._wide[name] = GroupedTable(self._store, table, table.names, key=table.key)
+        rows: list[dict[str, Any]] = self._wide[name].between(first, last).to_pylist()
+        return rows
 
 
 class BasedTables(ColdRounds):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from .chart import bars
 from .subject import Row, Source
 
-MOST_COLUMNS = 2_000
-"""Columns of a timeline: more than a screen has pixels, few enough for the file."""
+MOST_COLUMNS = 10_000
+"""Columns of a timeline: every round of a trace of 10,000, in a file of less than 5 MB. The page joins them to what a
+screen can show, and takes them apart when one looks closer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,28 @@ class Axis:
                 values[row["bin"]] = round(value, 2) if isinstance(value, float) else value
         return values
 
+    def means(self, source: Source, relation: str, *columns: str, where: str = "true") -> list[Row]:
+        """Return the mean of columns of a relation of rounds, a row a column of the axis."""
+        chosen = ", ".join(f"avg({c}) AS {c}" for c in columns)
+        return source.rows(f"{self.column()} AS bin, {chosen}", relation, where, "GROUP BY bin ORDER BY bin")
+
+    def coarse(self, most: int) -> int:
+        """Return the width in rounds at which there are at most `most` columns."""
+        return max(1, -(-(self.last - self.first + 1) // most))
+
+    def bars(self, name: str, role: str, rows: list[Row], value: str, width: int, scale: float = 1) -> dict[str, Any]:
+        """Return bars of `width` rounds from rows that have `bin`."""
+        heights = [round(scale * float(row[value]), 1) for row in rows]
+        x = [self.first + row["bin"] * width for row in rows]
+        return bars(name, role, heights, x=x, width=width, offset=0)
+
     @property
     def says(self) -> str:
-        """How rounds were put together, for the reader."""
-        return "" if self.width == 1 else f"Each column is {self.width} rounds."
+        """How rounds are put together, for the reader."""
+        smallest = "one round" if self.width == 1 else f"{self.width} rounds"
+        return (
+            f"A column is the mean of as many rounds as a screen cannot tell apart, and of {smallest} at the closest."
+        )
 
 
 def axis_of(source: Source) -> Axis:

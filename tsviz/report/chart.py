@@ -13,8 +13,8 @@ from typing import Any
 from .text import charted
 
 PATTERNS = {
-    "decode": "", "prefill": "/", "queued": ".", "retracted": "x", "again": "x", "done": "", "pool": "", "cached": "/",
-    "empty": "", "replay": "\\", "c1": "", "c2": "/", "c3": ".", "c4": "x", "c5": "-", "c6": "\\", "c7": "|",
+    "decode": "", "prefill": "/", "queued": ".", "again": "x", "retracted": "x", "replay": "\\", "pool": "",
+    "cached": "/", "empty": ".", "row": "", "c1": "/", "c2": "\\", "c3": ".", "c4": "x", "c5": "-", "c6": "|", "c7": "+",
 }  # fmt: skip
 """Role to the pattern of its area."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -52,8 +52,8 @@ def area(name: str, role: str, values: list[Any]) -> dict[str, Any]:
     """Return one layer of a stack, a value a column."""
     return {
         "type": "scatter", "mode": "lines", "name": charted(name), "y": values, "stackgroup": "one",
-        "line": {"width": 0.8, "color": f"@{role}", "shape": "hv"}, "fillcolor": f"@{role}",
-        "fillpattern": {"shape": PATTERNS[role], "size": 7, "solidity": 0.25, "fgcolor": "@ground",
+        "line": {"width": 0, "shape": "hv"}, "fillcolor": f"@{role}",
+        "fillpattern": {"shape": PATTERNS[role], "size": 7, "solidity": 0.2, "fgcolor": "@ground",
                         "bgcolor": f"@{role}", "fillmode": "replace"},
     }  # fmt: skip
 
@@ -71,7 +71,8 @@ def bars(name: str, role: str, values: list[Any], **more: Any) -> dict[str, Any]
 
 def patterned(role: str) -> dict[str, Any]:
     """Return the marker of bars: the colour of a role with its pattern."""
-    return {"color": f"@{role}", "pattern": {"shape": PATTERNS[role], "solidity": 0.3, "fgcolor": "@ground"}}
+    pattern = {"shape": PATTERNS[role], "solidity": 0.25, "size": 7, "fgcolor": "@ground", "bgcolor": f"@{role}"}
+    return {"color": f"@{role}", "pattern": pattern}
 
 
 def y_axis(title: str, **more: Any) -> dict[str, Any]:

@@ -13,6 +13,16 @@ from .subject import Source, SubjectPart
 from .text import clean, counted
 
 _MOST_MARKS = 6_000
+KEYS = (
+    ("waits for its first row", '<path d="M2 7H34" stroke="var(--queued)" stroke-width="3"/>'),
+    ("prefill", '<path d="M2 7H34" stroke="var(--prefill)" stroke-width="11"/>'),
+    ("decode", '<path d="M2 7H34" stroke="var(--decode)" stroke-width="7"/>'),
+    ("retracted, waits to come back",
+     '<path d="M2 7H34" stroke="var(--retracted)" stroke-width="3" stroke-dasharray="3 4"/>'
+     '<path d="M2 3l8 8m0-8l-8 8" stroke="var(--retracted)" stroke-width="2"/>'),
+    ("holds the line", '<path d="M2 2H34M2 12H34" stroke="var(--c5)" stroke-width="2"/>'),
+)  # fmt: skip
+"""What the lanes are drawn with: told by thickness and marks as well as by colour."""
 _LEAST_HEIGHT, _MOST_HEIGHT = 220, 620
 
 

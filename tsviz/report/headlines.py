@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tsviz.replay.blame import TTFT
 from tsviz.replay.predicates import Finding
 
-from .subject import Source, SubjectPart
+from .subject import Row, Source, SubjectPart
 from .text import counted, duration, percent
 from .words import cause_label, check_label
 
@@ -91,8 +91,8 @@ def _latency(source: Source) -> list[Headline]:
     if not ttft or not ttft["requests"]:
         return []
     says = (
-        f"First token: half of the requests within {duration(ttft['p50_ns'])}, 99 in 100 within"
-        f" {duration(ttft['p99_ns'])}, the longest {duration(ttft['max_ns'])}."
+        f"Half of the requests have their first token within {duration(ttft['p50_ns'])}, 99 in 100 within"
+        f" {duration(ttft['p99_ns'])}; the longest takes {duration(ttft['max_ns'])}."
     )
     return [Headline("plain", says)]
 
@@ -125,6 +125,10 @@ def _cache(source: Source) -> list[Headline]:
                               f" {percent(row['possible_rate'])} stood in earlier prompts.")]  # fmt: skip
 
 
+def _latency_tile(name: str, row: Row) -> Tile:
+    return Tile(name, duration(row.get("p50_ns")), f"in half; 99 in 100: {duration(row.get('p99_ns'))}")
+
+
 def tiles(source: Source, ended: str) -> list[Tile]:
     """Return the figures of a part."""
     outcome = outcome_of(source)
@@ -133,15 +137,15 @@ def tiles(source: Source, ended: str) -> list[Tile]:
     ttft, tpot = source.row("*", "ttft"), source.row("*", "tpot")
     hit = source.row("hit_rate", "hit_rate")
     tax = source.row("tax", "recompute_tax")
+    again = f"{percent(tax['tax'])} of prefill again" if tax.get("tax") else "for want of pages"
     rate = rounds["t"] / (rounds["ns"] / 1e9) if rounds["t"] and rounds["ns"] else None
     return [
         Tile("requests finished", f"{outcome.finished:,}", f"of {outcome.accepted:,}"
              + (f"; {outcome.open:,} open" if outcome.open else ""), "warn" if outcome.open else "good"),
         Tile("rounds", f"{rounds['n']:,}", f"in {duration(rounds['ns'])}, {ended}"),
-        Tile("first token, median", duration(ttft.get("p50_ns")), f"99 in 100: {duration(ttft.get('p99_ns'))}"),
-        Tile("a token, median", duration(tpot.get("p50_ns")), f"99 in 100: {duration(tpot.get('p99_ns'))}"),
+        _latency_tile("time to first token", ttft),
+        _latency_tile("time per token", tpot),
         Tile("forward tokens", "–" if rate is None else f"{rate:,.0f} /s", f"{rounds['t'] or 0:,} in all"),
         Tile("prefix hits", percent(hit.get("hit_rate")), "of prompt tokens"),
-        Tile("retractions", f"{outcome.retractions:,}", f"{percent(tax.get('tax') or 0.0)} of prefill again",
-             "warn" if outcome.retractions else "good"),
+        Tile("retractions", f"{outcome.retractions:,}", again, "warn" if outcome.retractions else "good"),
     ]  # fmt: skip

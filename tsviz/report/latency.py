@@ -12,18 +12,18 @@ from .text import counted, duration
 
 _MOST_POINTS = 3_000
 _BINS = 40
-MEASURES = (("ttft", "Time to first token", "c1"), ("tpot", "Time per output token", "c3"), ("queue", "Queue", "c5"))
-_POINTS = (("p50", 50), ("p90", 90), ("p99", 99))
+MEASURES = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("queue", "Queue"))
+_POINTS = (("half", 50), ("99 in 100", 99))
 
 
 def distributions(source: Source) -> list[Chart]:
     """Return a histogram a measure, over requests that have it."""
     charts = []
-    for name, title, role in MEASURES:
+    for name, title in MEASURES:
         rows = source.rows(f"{name}_ns AS ns", "requests", f"{name}_ns IS NOT NULL", f"ORDER BY {name}_ns")
         values = [float(row["ns"]) for row in rows]
         if values:
-            charts.append(_histogram(name, title, role, values))
+            charts.append(_histogram(name, title, values))
     return charts
 
 
@@ -32,7 +32,7 @@ def quantile(ordered: list[float], percent: int) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-def _histogram(name: str, title: str, role: str, ordered: list[float]) -> Chart:
+def _histogram(name: str, title: str, ordered: list[float]) -> Chart:
     low, high = (math.log10(max(v, 1e6)) for v in (ordered[0], ordered[-1]))
     low, high = math.floor(low * 4) / 4, max(math.ceil(high * 4) / 4, low + 0.5)
     width = (high - low) / _BINS
@@ -44,36 +44,42 @@ def _histogram(name: str, title: str, role: str, ordered: list[float]) -> Chart:
         counts[min(_BINS - 1, int((math.log10(max(value, 1e6)) - low) / width))] += 1
     centres = [round(10 ** (low + (i + 0.5) * width) / 1e9, 6) for i in range(_BINS)]
     edges = [duration(10 ** (low + i * width)) for i in range(_BINS + 1)]
-    data: dict[str, Any] = bars(title, role, counts) | {
+    data: dict[str, Any] = bars(title, "decode", counts) | {
         "x": centres, "width": [round(10 ** (low + (i + 1) * width) / 1e9 - 10 ** (low + i * width) / 1e9, 7)
                                 for i in range(_BINS)],
         "text": [f"{edges[i]} to {edges[i + 1]}" for i in range(_BINS)], "textposition": "none",
         "hovertemplate": "%{text}: %{y:,} requests<extra></extra>", "showlegend": False,
     }  # fmt: skip
     points = [(label, quantile(ordered, p)) for label, p in _POINTS]
-    lines = [
-        {"type": "line", "x0": at / 1e9, "x1": at / 1e9, "yref": "paper", "y0": 0, "y1": 1,
-         "line": {"color": "@text", "width": 1.2, "dash": dash},
-         "label": {"text": label, "textposition": "end", "textangle": 0, "font": {"size": 11, "color": "@text"}}}
-        for (label, at), dash in zip(points, ("solid", "dash", "dot"), strict=True) if at >= 1e6
-    ]  # fmt: skip
-    ticks = [10.0**e for e in range(math.floor(low) - 9, math.ceil(high) - 8)]
+    marked = [(*point, dash) for point, dash in zip(points, ("solid", "dash"), strict=True) if point[1] >= 1e6]
     layout = y_axis("requests") | {
-        "xaxis": {"type": "log", "range": [low - 9, high - 9], "tickvals": ticks,
-                  "ticktext": [duration(t * 1e9) for t in ticks]},
-        "shapes": lines, "bargap": 0.05,
+        "xaxis": {"type": "log", "range": [low - 9, high - 9], **_ticks(low, high)}, "bargap": 0.05,
+        "shapes": [{"type": "line", "x0": at / 1e9, "x1": at / 1e9, "yref": "paper", "y0": 0, "y1": 1,
+                    "line": {"color": "@text", "width": 1.2, "dash": dash}} for _, at, dash in marked],
+        "annotations": [{"x": math.log10(at / 1e9), "y": 1 - 0.14 * row, "yref": "paper", "text": label,
+                         "xanchor": "right", "yanchor": "top", "showarrow": False, "bgcolor": "@ground", "borderpad": 1,
+                         "font": {"size": 11, "color": "@text"}} for row, (label, at, _) in enumerate(marked)],
     }  # fmt: skip
     says = f"Half of {counted(len(ordered), 'request')} within {duration(points[0][1])}, 99 in 100 within" \
-           f" {duration(points[2][1])}, the longest {duration(ordered[-1])}."  # fmt: skip
+           f" {duration(points[1][1])}, the longest {duration(ordered[-1])}."  # fmt: skip
     if below:
         says += f" {below:,} below 1 ms stand in the first column."
     return Chart(f"hist-{name}", title, says, [data], layout, timed=False, height=230)
 
 
+def _ticks(low: float, high: float) -> dict[str, Any]:
+    """Return round times between two powers of ten of nanoseconds; more of them where there are few."""
+    steps = (1, 2, 5) if high - low < 2.5 else (1,)
+    times = [s * 10**e for e in range(math.floor(low), math.ceil(high) + 1) for s in steps]
+    times = [t for t in times if low - 0.01 <= math.log10(t) <= high + 0.01]
+    words = [f"{t // 10**9:,} s" if t >= 10**9 else f"{t // 10**6} ms" for t in times]
+    return {"tickvals": [t / 1e9 for t in times], "ticktext": words}
+
+
 def percentiles(source: Source) -> Table:
     """Return the percentiles as the views `ttft` and `tpot` have them."""
     rows = []
-    for name, title, _ in MEASURES[:2]:
+    for name, title in MEASURES[:2]:
         found: Row = source.row("*", name)
         if found and found["requests"]:
             figures = [duration(found[f"{p}_ns"]) for p in ("mean", "p50", "p90", "p99", "max")]
@@ -93,7 +99,7 @@ def over_time(source: Source, axis: Axis) -> Chart | None:
     data = {
         "type": "scatter", "mode": "markers", "name": "time to first token",
         "x": [r["submit_round"] for r in rows], "y": [round(max(r["ttft_ns"], 1) / 1e9, 4) for r in rows],
-        "marker": {"color": "@c1", "size": 4, "symbol": "circle", "opacity": 0.7}, "showlegend": False,
+        "marker": {"color": "@decode", "size": 4, "symbol": "circle", "opacity": 0.7}, "showlegend": False,
         "hovertemplate": "%{y:.3f} s<extra></extra>",
     }  # fmt: skip
     says = "A point a request, at the round in which it was submitted."

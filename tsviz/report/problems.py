@@ -23,7 +23,7 @@ def problems(subject: Subject, part: SubjectPart, source: Source, decided: bool)
     cards = "".join(_card(subject, part, source, one, decided) for one in found)
     if not cards:
         cards = f'<p class="none"><span class="glyph good">{GLYPHS["good"]}</span> Nothing found.</p>'
-    return cards + _others(part)
+    return f'<div class="cards">{cards}</div>{_others(part)}'
 
 
 def _card(subject: Subject, part: SubjectPart, source: Source, one: Checked, decided: bool) -> str:
@@ -36,7 +36,7 @@ def _card(subject: Subject, part: SubjectPart, source: Source, one: Checked, dec
             for round_ in dict.fromkeys((finding.first_round, finding.last_round))]  # fmt: skip
     show = (
         f'<button type="button" class="show" data-part="{escape(part.name)}" data-first="{finding.first_round}"'
-        f' data-last="{finding.last_round}">show in the charts</button>'
+        f' data-last="{finding.last_round}" data-label="{escape(title)}">show in the charts</button>'
     )
     return (
         f'<article class="finding {grade}"><h3><span class="glyph {grade}" aria-hidden="true">{GLYPHS[grade]}</span>'

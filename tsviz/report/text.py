@@ -58,7 +58,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 def percent(share: float | None) -> str:
     """Return `53.1 %`; a dash where there is no share."""
-    return "–" if share is None else f"{100 * share:.1f} %" if 0 < share < 0.995 else f"{100 * share:.0f} %"
+    return "–" if share is None else f"{100 * share:.1f}\u00a0%" if 0 < share < 0.9995 else f"{100 * share:.0f}\u00a0%"
 
 
 def duration(time_ns: float | None) -> str:
@@ -67,8 +67,8 @@ def duration(time_ns: float | None) -> str:
         return "–"
     if time_ns >= 120e9:
         minutes, seconds = divmod(round(time_ns / 1e9), 60)
-        return f"{minutes} min {seconds:02d} s"
+        return f"{minutes}\u00a0min {seconds:02d}\u00a0s"
     scale, unit = next((u for u in _UNITS if time_ns >= u[0]), _UNITS[-1])
     value = time_ns / scale
     digits = max(0, 2 - math.floor(math.log10(value))) if value >= 1 else 0
-    return f"{value:.{digits}f} {unit}"
+    return f"{value:.{digits}f}\u00a0{unit}"

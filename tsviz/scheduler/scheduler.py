@@ -182,6 +182,11 @@ class Scheduler:
         """Whether an observed round is being built: its observer is being called."""
         return self._build is not None
 
+    @property
+    def plan_so_far(self) -> Plan | None:
+        """Inside the observer the plan as far as it is built; None between rounds."""
+        return None if self._build is None else self._finish(self._build)
+
     def snapshot(self) -> Snapshot:
         """The whole state. Inside the observer: the start of the round, the stop, the plan so far.
 

@@ -28,6 +28,7 @@ class DebuggerApp(App[None]):
     Args:
         view: The trace.
         start_round: Round to open at, 1-based; held to the trace. -1 is the last.
+        start_stop: Stop in that round; None is the round as a whole.
         request: Request id to select, looked for in the whole trace.
         keymap: Keys in place of ours, by binding id (the help sheet lists them).
         desk: What more can be asked about the trace; None where it is none on disk.
@@ -43,6 +44,7 @@ class DebuggerApp(App[None]):
         view: RecordedView,
         *,
         start_round: int = 1,
+        start_stop: int | None = None,
         request: str | None = None,
         keymap: Mapping[str, str] | None = None,
         desk: Desk | None = None,
@@ -55,6 +57,7 @@ class DebuggerApp(App[None]):
         self.theme = "tsviz-plain" if no_color else theme
         self._view = view
         self._start_round = start_round
+        self._start_stop = start_stop
         self._request = request
         self._keys = dict(keymap or {})
         self._desk = desk
@@ -65,7 +68,7 @@ class DebuggerApp(App[None]):
 
     def get_default_screen(self) -> MainScreen:
         """Return the main screen."""
-        screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys))
+        screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys), self._start_stop)
         screen.attend(self._desk, self._keys)
         return screen
 
@@ -78,11 +81,18 @@ class DebuggerApp(App[None]):
         self.set_keymap(self._keys)
 
 
-def run(view: RecordedView, *, start_round: int = 1, request: str | None = None, desk: Desk | None = None) -> None:
+def run(
+    view: RecordedView,
+    *,
+    start_round: int = 1,
+    start_stop: int | None = None,
+    request: str | None = None,
+    desk: Desk | None = None,
+) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
     Raises:
         NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
     """
     require_terminal()
-    DebuggerApp(view, start_round=start_round, request=request, desk=desk).run()
+    DebuggerApp(view, start_round=start_round, start_stop=start_stop, request=request, desk=desk).run()

@@ -6,6 +6,7 @@ Nothing here waits: a stream begins to work when it is iterated, which `jobs.Job
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 
@@ -31,6 +32,15 @@ class Desk(Protocol):
     def lost_time(self, *, derive: bool) -> Stream:
         """Ask where the time went."""
 
+    def query(self, sql: str, rows: int) -> Stream:
+        """Ask SQL, at most so many rows (`tsviz.tui.queries`)."""
+
+    def save(self, sql: str, path: Path) -> Stream:
+        """Ask SQL and write the whole answer to a new file."""
+
+    def language(self) -> Stream:
+        """Load what the editor knows of SQL (`tsviz.tui.language`)."""
+
 
 class TraceDesk:
     """The desk of a part of a bundle on disk."""
@@ -46,6 +56,24 @@ class TraceDesk:
     def lost_time(self, *, derive: bool) -> Stream:
         """Ask where the time went."""
         return self._survey("lost_time", derive)
+
+    def query(self, sql: str, rows: int) -> Stream:
+        """Ask SQL."""
+        from tsviz.tui.queries import Query
+
+        return Query((self.trace,), sql, rows)
+
+    def save(self, sql: str, path: Path) -> Stream:
+        """Write the answer of SQL."""
+        from tsviz.tui.queries import Save
+
+        return Save((self.trace,), sql, path)
+
+    def language(self) -> Stream:
+        """Load the language."""
+        from tsviz.tui.language import LanguageLoader
+
+        return LanguageLoader()
 
     def _survey(self, what: str, derive: bool) -> Stream:
         from tsviz.replay.survey_child import Survey

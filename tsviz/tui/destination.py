@@ -11,10 +11,10 @@ _PERCENT = re.compile(r"(?P<percent>\d+(?:\.\d+)?)\s*%")
 
 @dataclass(frozen=True, slots=True)
 class ToRound:
-    """A round that exists; `note` says what of the wish could not be kept."""
+    """A round that exists, and a stop in it; None for the round as a whole."""
 
     round: int
-    note: str = ""
+    stop: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +61,4 @@ def parse(text: str, rounds: int, part: str) -> Destination:
     digits = re.sub("[,_]", "", position["round"])
     if len(digits) > 18 or not 1 <= int(digits) <= rounds:
         return NoDestination(f"rounds are 1 to {rounds:,}")
-    note = "stops inside a round need decisions: not recorded at this level" if position["stop"] else ""
-    return ToRound(int(digits), note)
+    return ToRound(int(digits), int(position["stop"]) if position["stop"] else None)

@@ -13,13 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot
+from tsviz.replay.stops import NotKnown, RoundStory
 from tsviz.tui.frame import LAST, Ask, Frame, Listing, make_listing
+from tsviz.tui.view import StoryTeller
 
 _KEPT_SNAPSHOTS = 8
 _KEPT_REQUESTS = 400_000
 """Request lines that cached snapshots may hold together; above it only the newest snapshots are kept."""
 _KEPT_LISTINGS = 4
+_NO_STORIES = NotKnown("not_recorded", "This trace does not tell what stands behind its plans.")
 
+_ListingKey = tuple[int, str, str, frozenset[int]]
 Result = object
 """A Frame, a Failure, or what a `do` job returned."""
 
@@ -42,8 +46,11 @@ class Fetcher:
         self._changed = threading.Condition()
         self._neighbours: list[Ask] = []
         self._snapshots: OrderedDict[tuple[int, int | None], Snapshot] = OrderedDict()
+        self._stories: OrderedDict[int, RoundStory | NotKnown] = OrderedDict()
         self._frames: OrderedDict[Ask, Frame] = OrderedDict()
-        self._listings: OrderedDict[tuple[int, str, str], tuple[tuple[RequestLine, ...], Listing]] = OrderedDict()
+        self._listings: OrderedDict[tuple[int, str, str, frozenset[int]], tuple[tuple[RequestLine, ...], Listing]] = (
+            OrderedDict()
+        )
         self._closed = False
         self._busy = False
         self._thread = threading.Thread(target=self._serve, name="tsviz-fetch", daemon=True)
@@ -143,7 +150,7 @@ class Fetcher:
             if first is not None:
                 snapshot = self._snapshot(round_, first)
         scheduled = {r.submission: r for r in snapshot.requests if r.scheduled}
-        frame = Frame(snapshot, self._listing(snapshot, ask), ask, scheduled)
+        frame = Frame(snapshot, self._listing(snapshot, ask), ask, scheduled, self._story(snapshot.round))
         with self._changed:
             settled = replace(ask, round=snapshot.round, selected=snapshot.selected)
             for key in {ask, settled} if ask.round == snapshot.round else {settled}:
@@ -160,12 +167,22 @@ class Fetcher:
                 self._snapshots[round_, selected] = snapshot
         return snapshot
 
+    def _story(self, round_: int) -> RoundStory | NotKnown:
+        if not isinstance(self._view, StoryTeller):
+            return _NO_STORIES
+        story = self._stories.get(round_)
+        if story is None:
+            story = self._stories[round_] = self._view.story(round_)
+            while len(self._stories) > _KEPT_SNAPSHOTS:
+                self._stories.popitem(last=False)
+        return story
+
     def _listing(self, snapshot: Snapshot, ask: Ask) -> Listing:
-        key = (snapshot.round, ask.filter, ask.order)
+        key = (snapshot.round, ask.filter, ask.order, ask.pinned)
         known = self._listings.get(key)
         if known is not None and (known[0] is snapshot.requests or known[0] == snapshot.requests):
             return known[1]
-        listing = make_listing(snapshot.requests, ask.filter, ask.order)
+        listing = make_listing(snapshot.requests, ask.filter, ask.order, ask.pinned)
         self._listings[key] = (snapshot.requests, listing)
         while len(self._listings) > _KEPT_LISTINGS:
             self._listings.popitem(last=False)

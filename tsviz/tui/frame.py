@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tsviz.replay.snapshot import RequestLine, Snapshot
+from tsviz.replay.stops import NotKnown, RoundStory
 from tsviz.tui.glyphs import STATES
 
 LAST = -1
 """In `Ask.round`: whatever round is the last one when it is looked at (a live trace grows)."""
 
+PINNED = "pinned"
+"""What heads the requests that were pinned, in place of a state."""
 _STATE_RANK = {state: rank for rank, state in enumerate(STATES)}
 _SortKey = Callable[[RequestLine], tuple[int | str, ...]]
 
@@ -37,6 +40,7 @@ class Ask:
     selected: int | None = None
     filter: str = ""
     order: str = "state"
+    pinned: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class Frame:
     listing: Listing
     ask: Ask
     in_batch: Mapping[int, RequestLine]
+    story: RoundStory | NotKnown
+    """The round from the inside, or why that is not known."""
 
     def request(self, submission: int | None) -> RequestLine | None:
         """Return the line of a submission if it is listed."""
@@ -91,24 +97,29 @@ def matches(request: RequestLine, words: list[str]) -> bool:
     return all(word in identity or any(name.startswith(word) for name in names) for word in words)
 
 
-def make_listing(requests: tuple[RequestLine, ...], filter_: str, order: str) -> Listing:
-    """Return the requests that pass `filter_`, sorted by `order`, with headings where the order is by state."""
+def make_listing(
+    requests: tuple[RequestLine, ...], filter_: str, order: str, pinned: frozenset[int] = frozenset()
+) -> Listing:
+    """Return the requests that pass `filter_`, sorted by `order`, with headings where the order is by state.
+
+    Pinned ones stand first, whether they pass or not.
+    """
     words = filter_.lower().split()
-    picked = [i for i, r in enumerate(requests) if not words or matches(r, words)]
+    kept = [i for i, r in enumerate(requests) if not words or r.submission in pinned or matches(r, words)]
     key = ORDERS[order][1]
-    picked.sort(key=lambda i: key(requests[i]))
+    kept.sort(key=lambda i: (requests[i].submission not in pinned, key(requests[i])))
     if order != "state":
-        lines = {requests[i].submission: line for line, i in enumerate(picked)}
-        return Listing(tuple(picked), (), lines, len(picked))
+        lines = {requests[i].submission: line for line, i in enumerate(kept)}
+        return Listing(tuple(kept), (), lines, len(kept))
     entries: list[int] = []
     headings: list[tuple[str, int]] = []
     line_of: dict[int, int] = {}
-    for i in picked:
-        state = requests[i].state
+    for i in kept:
+        state = PINNED if requests[i].submission in pinned else requests[i].state
         if not headings or headings[-1][0] != state:
             headings.append((state, 0))
             entries.append(-len(headings))
         headings[-1] = (state, headings[-1][1] + 1)
         line_of[requests[i].submission] = len(entries)
         entries.append(i)
-    return Listing(tuple(entries), tuple(headings), line_of, len(picked))
+    return Listing(tuple(entries), tuple(headings), line_of, len(kept))

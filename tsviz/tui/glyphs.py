@@ -56,7 +56,47 @@ SELECTED = Mark("▸", "selected", "accent", "the request whose tables are shown
 SCHEDULED = Mark("▪", "in batch", "strong", "has a row in this round's batch")
 COMPLETES = Mark("✓", "completes", "good", "this chunk reaches the end of the prompt")
 PINNED = Mark("⊙", "pinned", "warn", "the source pages of the transfer are pinned")
-OTHERS = (SELECTED, SCHEDULED, COMPLETES, PINNED)
+PIN = Mark("★", "pinned", "accent", "a request that you pinned: first in every list")
+OTHERS = (PIN, SELECTED, SCHEDULED, COMPLETES, PINNED)
+
+
+LANES: tuple[Mark, ...] = (
+    Mark(" ", "not there", "rule", "the request is not in the system"),
+    Mark("┄", "boot", "bootstrapping", "connecting to its peer"),
+    Mark("·", "waiting", "waiting", "submitted, not yet admitted"),
+    Mark("▒", "prefill", "prefilling", "computing its prompt"),
+    Mark("▪", "filled", "prefill-done", "its prompt was completed in this round"),
+    Mark("≈", "remote", "remote", "its prompt is computed on another node"),
+    Mark("━", "decode", "decoding", "producing tokens"),
+    Mark("×", "retract", "retracted", "away: its pages were given to others"),
+    Mark("┘", "done", "finished", "ended by itself"),
+    Mark("✗", "aborted", "aborted", "ended from outside"),
+)
+"""Cells of a lane, by the place of the state in ("", *replay.snapshot.STATES)."""
+
+MARKS: dict[str, Mark] = {
+    "divergence": Mark("≠", "diverged", "bad", "the twin leaves the recording here"),
+    "gap": Mark("▲", "gap", "warn", "something was not recorded here"),
+    "retraction": Mark("↺", "retracted", "retracted", "a request lost its pages in this round"),
+    "capacity": Mark("✗", "no pages", "bad", "an admission was refused for capacity"),
+    "grant": Mark("⊕", "granted", "good", "the pages of a victim were granted"),
+    "readmission": Mark("↩", "returned", "prefill-done", "a retracted request was readmitted"),
+    "head_of_line": Mark("▐", "line held", "warn", "an incomplete prefill held the line"),
+    "promotion": Mark("↟", "promoted", "accent", "a prefix was promoted at a boundary"),
+    "replay": Mark("↻", "replayed", "zeroed", "tokens were fed again"),
+    "note": Mark("✎", "note", "accent", "a note or bookmark of yours"),
+}
+"""Marks of the timeline, the gravest first: where they share a line the gravest is seen."""
+
+OUTCOMES: dict[str, Mark] = {
+    "admitted": Mark("✓", "admitted", "good", "pages were found: it has a row"),
+    "refused": Mark("✗", "refused", "bad", "refused for capacity"),
+    "not_now": Mark("◦", "not now", "warn", "nothing was refused, and nothing could be scheduled"),
+    "told": Mark("·", "told", "dim", "neither admitted nor refused"),
+    "retracted": Mark("↺", "gave way", "retracted", "a victim lost its pages to the request that was blocked"),
+    "stuck": Mark("⊘", "stuck", "warn", "nobody could give way"),
+}
+"""What an entry of a phase, or a stop, ended with."""
 
 
 def state_mark(state: str) -> Mark:

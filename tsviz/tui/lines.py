@@ -16,7 +16,8 @@ from rich.cells import cell_len
 from tsviz.tui.clean import clean, shorten
 
 Target = tuple[str, int] | tuple[str, str]
-"""What a click means: ("request", submission), ("round", round), ("step", rounds), ("action", name), ("pane", id)."""
+"""What a click means: ("request", submission), ("name", request id), ("round", round), ("stop", stop), ("fold", stop),
+("position", round.stop), ("step", rounds), ("action", name), ("pane", id), ("view", name)."""
 
 
 class Span(NamedTuple):

@@ -5,13 +5,32 @@ The screen replaces the scene and hands it to the panes; each pane redraws the l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from tsviz.replay.snapshot import TraceHead
+from tsviz.replay.snapshot import Forward, Outstanding, Record, TraceHead
+from tsviz.replay.stops import NotKnown
+from tsviz.replay.why_tree import Answer
 from tsviz.tui.frame import Frame
+from tsviz.tui.lines import Document
+from tsviz.tui.strip import NO_WINDOW, Strip, Window
 
-PANES = ("requests", "round", "tables")
+PANES = ("requests", "round", "inspector", "timeline")
 """The panes that take the focus, in tab order."""
+
+
+Details = Answer | NotKnown | tuple[Outstanding, ...] | tuple[Forward, ...] | tuple[Record, ...]
+"""What a view of the inspector looks up beyond the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What was looked up for a view, and the position and request it belongs to."""
+
+    view: str
+    round: int
+    submission: int | None
+    found: Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +40,14 @@ class Scene:
     frame: Frame | None = None
     head: TraceHead | None = None
     round: int = 1
+    stop: int | None = None
+    """Stop of the round at which the cursor stands; None for the round as a whole."""
+    view: str = "tables"
+    """Which view of the inspector is open."""
+    detail: Detail | None = None
+    """What the open view looked up last."""
+    folds: frozenset[int] = frozenset()
+    """First stops of entries of the round that were opened (or, at the cursor, closed) by hand."""
     selected: int | None = None
     selected_id: str = ""
     """Request id of `selected` as last seen, for rounds in which it is not listed."""
@@ -34,14 +61,37 @@ class Scene:
     focus: str = "requests"
     tabs: bool = False
     """Whether panes are tabs (narrow terminal, or one pane zoomed)."""
+    window: Window = NO_WINDOW
+    """The rounds that the timeline shows."""
+    lane_order: str = "arrival"
+    pinned: frozenset[int] = frozenset()
+    """Submissions that stand first in every list."""
+    strip: Strip | None = None
+    """What was fetched for the timeline last."""
     badge: tuple[str, str] = ("", "dim")
     """What the header says of the findings, and its role."""
-    pool_history: tuple[int, ...] | None = None
-    """Most occupied pages by bucket over the whole trace; None: the view does not offer it."""
     keys: tuple[tuple[str, str, str], ...] = ()
     """What the bottom line offers: (key, word, action)."""
+
+    def answer_for(self, view: str) -> Details | None:
+        """Return what was looked up for a view at this position; None while it is not there."""
+        detail, frame = self.detail, self.frame
+        if detail is None or frame is None or detail.view != view:
+            return None
+        here = detail.round == frame.snapshot.round and detail.submission == self.selected
+        return detail.found if here else None
+
+    @property
+    def position(self) -> str:
+        """The cursor as commands take it: `1204.3`, or `1204` for the round as a whole."""
+        round_ = self.frame.snapshot.round if self.frame is not None else self.round
+        return f"{round_}" if self.stop is None else f"{round_}.{self.stop}"
 
     @property
     def rounds(self) -> int:
         """Number of rounds of the trace as far as it is known."""
         return self.head.rounds if self.head else 0
+
+
+Build = Callable[[Scene, int, int], Document]
+"""A pane's pure function: scene, width and height in cells to a document."""

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from tsviz.replay.survey import Extent, Failed, Looked, LostTime, Plan, Progress
 from tsviz.tui.desk import Desk, Stream
 from tsviz.tui.jobs import Done, Jobs, Told
+from tsviz.tui.language import Language
+from tsviz.tui.sql_state import SqlState
 
-FINDINGS, LOST = "findings", "lost time"
+FINDINGS, LOST, SQL, SAVE, LANGUAGE = "findings", "lost time", "sql", "save", "language"
 _FOUND, _NOT_CHECKABLE = "found", "not_checkable"
 _SEVERITIES = ("broken", "stuck", "costly")
 
@@ -74,6 +77,8 @@ class Study:
         self.jobs = Jobs(deliver)
         self.findings = Findings()
         self.lost = Lost()
+        self.sql = SqlState()
+        self.language: Language | None = None
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -93,6 +98,28 @@ class Study:
         """Split the time, anew if it was split."""
         self.lost = Lost(Known(asked=True, running=True))
         self._start(LOST, self.desk.lost_time(derive=derive))
+
+    def ask_sql(self, sql: str, rows: int) -> None:
+        """Ask a query."""
+        self.sql.begin(sql, rows)
+        self._start(SQL, self.desk.query(sql, rows))
+
+    def save_sql(self, sql: str, path: Path) -> None:
+        """Write the whole answer of a query to a new file."""
+        self.sql.saving()
+        self._start(SAVE, self.desk.save(sql, path))
+
+    def stop_sql(self) -> bool:
+        """Stop the query and the writing; return whether there was one."""
+        stopped = [self.jobs.cancel(kind) for kind in (SQL, SAVE)]
+        self.sql.stop()
+        self._tell()
+        return any(stopped)
+
+    def load_language(self) -> None:
+        """Load what the editor knows, unless it is loaded or loading."""
+        if self.language is None and not self.jobs.running(LANGUAGE):
+            self._start(LANGUAGE, self.desk.language())
 
     def cancel(self, kind: str) -> bool:
         """Stop asking; what has come stays. Return whether something was stopped."""
@@ -116,6 +143,12 @@ class Study:
         if not self.jobs.wanted(told):
             return
         match told.value:
+            case Language() as language:
+                self.language = language
+            case value if told.kind in (SQL, SAVE):
+                self.sql.take(value)
+            case Done() if told.kind == LANGUAGE:
+                pass
             case Plan(checks):
                 self.findings = replace(self.findings, checks=checks)
             case Looked() as one:

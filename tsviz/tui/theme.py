@@ -13,13 +13,13 @@ DARK: dict[str, str] = {
     "column": "#98a3b4", "title": "#ffffff", "brand": "#0d1117", "accent": "#6cb6ff", "position": "#ffd166",
     "message": "#ffd166", "key": "#6cb6ff", "good": "#7ee787", "warn": "#ffb454", "bad": "#ff8080",
     "past": "#66758c", "pool": "#58a6d6", "pool-bar": "#58a6d6", "pool-full": "#ff8080", "budget": "#7bc47f",
-    "bar-empty": "#4a5466",
+    "bar-empty": "#4a5466", "pool-cached": "#7d9db5",
     "transfer": "#c8a6ff", "tab": "#98a3b4", "tab-active": "#ffffff",
     "prefilling": "#ffc857", "decoding": "#7ee787", "remote": "#c8a6ff", "prefill-done": "#a5e3c0",
     "retracted": "#ff8f8f", "waiting": "#9fb2cc", "bootstrapping": "#9aa9be", "finished": "#98a3b4",
     "aborted": "#e08aa8", "unknown": "#ff9ef0",
     "new": "#7ee787", "replaced": "#ffc857", "dropped": "#ff8f8f", "hole": "#98a3b4", "zeroed": "#79dcf0",
-    "page": "#aab4c3",
+    "page": "#aab4c3", "lit": "#ffd166",
 }  # fmt: skip
 """Role to colour on the dark ground."""
 
@@ -28,13 +28,13 @@ LIGHT: dict[str, str] = {
     "column": "#59636e", "title": "#000000", "brand": "#ffffff", "accent": "#0757ba", "position": "#8a4b00",
     "message": "#8a4b00", "key": "#0757ba", "good": "#116329", "warn": "#8f4700", "bad": "#b3151f",
     "past": "#7d8896", "pool": "#2878b8", "pool-bar": "#2878b8", "pool-full": "#b3151f", "budget": "#2f8540",
-    "bar-empty": "#c3cbd4",
+    "bar-empty": "#c3cbd4", "pool-cached": "#5b7388",
     "transfer": "#6f35c4", "tab": "#59636e", "tab-active": "#000000",
     "prefilling": "#7f4f00", "decoding": "#116329", "remote": "#6f35c4", "prefill-done": "#0b6153",
     "retracted": "#b3151f", "waiting": "#3f5673", "bootstrapping": "#4f5d70", "finished": "#59636e",
     "aborted": "#962c5b", "unknown": "#93218a",
     "new": "#116329", "replaced": "#7f4f00", "dropped": "#b3151f", "hole": "#59636e", "zeroed": "#075f72",
-    "page": "#414b57",
+    "page": "#414b57", "lit": "#8a4b00",
 }  # fmt: skip
 """Role to colour on the light ground."""
 
@@ -157,6 +157,7 @@ def role_styles(widget: str) -> str:
     )
     rules += [f"{widget} .role--{role} {{ text-style: bold; }}" for role in bold]
     rules += [
+        f"{widget} .role--lit {{ text-style: bold underline; }}",
         f"{widget} .role--brand {{ background: $brand-ground; text-style: bold; }}",
         f"{widget} .role--cursor {{ background: $cursor; }}",
         f"{widget} .role--pool-bar, {widget} .role--budget {{ background: $bar-ground; }}",

@@ -182,7 +182,7 @@ ROW = '{"timestamp": 0, "input_length": 5, "output_length": 5, "hash_ids": [0]}'
         ("[1]", "line 1: JSON: expected a JSON object, found list"),
         (ROW.replace("0,", "NaN,", 1), "line 1: JSON: expected finite numbers, found NaN"),
         (ROW.replace("0,", "-Infinity,", 1), "line 1: JSON: expected finite numbers, found -Infinity"),
-        (ROW.replace("0,", "1e999,", 1), "line 1: timestamp: expected a time of at least 0"),
+        (ROW.replace("0,", "1e999,", 1), "line 1: timestamp: expected a time from 0 to below 2305843009213 (73 years)"),
         (ROW.replace("5,", "9" * 5000 + ",", 1), "line 1: JSON: expected a JSON object"),
         ("[" * 100_000, "line 1: JSON: expected a JSON object"),
         (ROW.replace("timestamp", "time"), "line 1: timestamp: expected the field to be there, found fields time"),

@@ -76,3 +76,15 @@ def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], field: str) 
     assert caught.value.place == "line 2"
     assert caught.value.field == field
     assert "rows.jsonl" in caught.value.file
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [({"id": "b", "arrival_ms": 1e18}, "arrival_ms"), ({"id": "b", "after": "first", "think_ms": -1}, "think_ms")],
+)
+def test_a_time_out_of_range_names_both_bounds(tmp_path: Path, row: dict[str, object], field: str) -> None:
+    """Times lie from 0 to below 2^61 ns, which is 2,305,843,009,213 ms and some, or 73 years: both ends are said."""
+    with pytest.raises(WorkloadError) as caught:
+        plain(tmp_path, {**A, "id": "first"}, {"prompt_tokens": 1, "output_tokens": 1, **row})
+    assert caught.value.field == field
+    assert "expected a time from 0 to below 2305843009213 (73 years)" in str(caught.value)

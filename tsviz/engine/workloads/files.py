@@ -141,16 +141,17 @@ def whole_number_text(text: str, place: Place, field: str, limit: int = LENGTH_L
 
 def time_ns(value: object, place: Place, field: str, unit_ns: int) -> int:
     """Return a time in ns from a number of units; negative, not finite or beyond 73 years is an error."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < TIME_LIMIT_NS // unit_ns:
+    limit = TIME_LIMIT_NS // unit_ns
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < limit:
         return value * unit_ns if isinstance(value, int) else round(value * unit_ns)
-    raise place.error(field, "a time of at least 0", value)
+    raise place.error(field, f"a time from 0 to below {limit} (73 years)", value)
 
 
 def finite_text(text: str, place: Place, field: str) -> float:
     """Return the finite number of at least 0 that the text says."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise place.error(field, "a number of at least 0", text)
+        raise place.error(field, "a finite number of at least 0", text)
     return value
 
 

@@ -8,8 +8,8 @@
     ["decode", "decode", 0.6, "solid"], ["retracted, waits to come back", "retracted", 0.4, "dot"],
   ];
   const COLOURED = new Set(["color", "fillcolor", "fgcolor", "bgcolor", "gridcolor", "linecolor", "bordercolor"]);
-  const CONFIG = { displaylogo: false, showSendToCloud: false, responsive: true, scrollZoom: false,
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+  const CONFIG = { displaylogo: false, showSendToCloud: false, displayModeBar: false, responsive: true, scrollZoom: false };
+  const MOST_COLUMNS = 500;
   const MOST_LABELS = 45;
   const probe = document.createElement("i");
   probe.hidden = true;
@@ -64,23 +64,41 @@
     const x = [], y = [];
     for (let i = 0; i < chart.retracted.length; i += 2) { y.push(chart.retracted[i]); x.push(toX(part, chart.retracted[i + 1])); }
     traces.push({ type: "scatter", mode: "markers", x, y, name: "retracted", hoverinfo: "skip", showlegend: false,
-      marker: { symbol: "x-thin", size: 5, line: { width: 1.2, color: "@text" } } });
+      marker: { symbol: "x-thin", size: 5, line: { width: 1.2, color: "@retracted" } } });
     return traces;
   };
 
   const traces = (part, chart) => {
     if (chart.name === "gantt") return lanes(part, chart);
     if (!chart.timed) return chart.data;
+    const columns = joined(part);
     return chart.data.map((one) => {
-      const x = (one.x ?? part.rounds).map((round) => toX(part, round));
+      if (!one.x) return { ...one, x: columns.at.map((column) => toX(part, part.rounds[column])), y: columns.of(one.y) };
+      const x = one.x.map((round) => toX(part, round));
       const wide = one.width ? { width: one.x.map((r) => toX(part, r + one.width) - toX(part, r)), offset: 0 } : {};
       return { ...one, x, ...wide };
     });
   };
 
+  // The columns in view and one to each side, joined until a screen can tell them apart: the mean of each group.
+  const joined = (part) => {
+    const [a, b] = part.view ?? [part.first, part.last + 1], all = part.rounds.length;
+    const many = Math.max(1, Math.ceil((b - a) / part.width / MOST_COLUMNS));
+    const low = Math.max(0, Math.floor((a - part.first) / part.width / many) - 1) * many;
+    const high = Math.min(all, Math.ceil((b - part.first) / part.width) + many);
+    const at = [];
+    for (let column = low; column < high; column += many) at.push(column);
+    const mean = (values, column) => {
+      let sum = 0, known = 0;
+      for (let i = column; i < Math.min(all, column + many); i++) if (values[i] !== null) { sum += values[i]; known++; }
+      return known ? sum / known : null;
+    };
+    return { at, rounds: many * part.width, of: (values) => at.map((column) => mean(values, column)) };
+  };
+
   const layout = (part, chart) => {
     const base = {
-      height: chart.height, margin: { l: 68, r: 14, t: 8, b: 36 }, hovermode: chart.timed ? "x unified" : "closest",
+      height: chart.height, margin: chart.timed ? { l: 118, r: 14, t: 8, b: chart.name === "gantt" ? 40 : 24 } : { l: 68, r: 14, t: 8, b: 36 }, hovermode: chart.timed ? "x unified" : "closest",
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: "@text", size: 12, family: "system-ui, sans-serif" },
       hoverlabel: { bgcolor: "@raised", bordercolor: "@rule", font: { color: "@text" } },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal" }, barmode: "stack", bargap: 0,
@@ -88,15 +106,16 @@
     };
     const axis = { gridcolor: "@grid", linecolor: "@rule", zeroline: false, automargin: true, tickformat: "," };
     base.xaxis = { ...axis, ...(base.xaxis ?? {}) };
-    base.yaxis = { ...axis, ...(base.yaxis ?? {}) };
+    base.yaxis = { ...axis, ...(base.yaxis ?? {}), automargin: !chart.timed };
     const legend = chart.data.length > 1;
     base.showlegend = legend;
     if (legend) base.margin = { ...base.margin, t: 30 };
     if (chart.timed) {
-      base.xaxis = { ...base.xaxis, range: shown(part), title: { text: seconds ? "seconds" : "round", standoff: 4 },
+      base.xaxis = { ...base.xaxis, range: shown(part), title: chart.name === "gantt" ? { text: seconds ? "seconds" : "round", standoff: 4 } : undefined,
         hoverformat: seconds ? ",.3f" : ",.0f", tickformat: seconds ? ",~g" : ",d" };
       base.yaxis.fixedrange = true;
-      base.shapes = shade(part);
+      base.xaxis.automargin = false;
+      base.shapes = shade(part, chart);
     }
     if (chart.name === "gantt") {
       const all = chart.names.length;
@@ -109,24 +128,29 @@
   const labels = (chart, range) => {
     const [high, low] = [Math.max(...range), Math.min(...range)];
     const first = Math.max(0, Math.ceil(low)), last = Math.min(chart.names.length - 1, Math.floor(high));
-    const step = Math.max(1, Math.ceil((last - first + 1) / MOST_LABELS * Math.min(1, 30 / Math.max(1, last - first)) ));
-    const every = last - first < MOST_LABELS ? 1 : Math.ceil((last - first) / 12);
+    const every = last - first < MOST_LABELS ? Math.ceil((last - first + 1) * 17 / chart.height) : Math.ceil((last - first) / 12);
     const vals = [];
-    for (let lane = first; lane <= last; lane += Math.max(step, every)) vals.push(lane);
+    for (let lane = first; lane <= last; lane += every) vals.push(lane);
     return { tickmode: "array", tickvals: vals, ticktext: vals.map((lane) => plain(chart.names[lane].length > 18 ? chart.names[lane].slice(0, 17) + "…" : chart.names[lane])) };
   };
   const shown = (part) => {
     const [a, b] = part.view ?? [part.first, part.last + 1];
     return [toX(part, a), toX(part, b)];
   };
-  const shade = (part) => !part.shade ? [] : [{ type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, layer: "below",
-    x0: toX(part, part.shade[0]), x1: toX(part, part.shade[1] + 1), fillcolor: "@bad", opacity: 0.13, line: { width: 0 } }];
+  const shade = (part, chart) => !part.shade ? [] : [{ type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, layer: "below",
+    x0: toX(part, part.shade[0]), x1: toX(part, part.shade[1] + 1), fillcolor: "@bad", opacity: 0.13, line: { width: 0 } },
+    ...(chart.name !== "gantt" ? [] : [{ type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, x0: toX(part, part.shade[0]), x1: toX(part, part.shade[1] + 1),
+      line: { width: 0 }, label: { text: part.shade[2], textposition: "top center", padding: 6, font: { color: "@bad", size: 14, weight: 700 } } }])];
 
-  const widths = (chart, node) => {
+  const laneHeight = (node) => {
     const [a, b] = node._fullLayout.yaxis.range;
-    const lane = (node._fullLayout.height - 60) / Math.max(1, Math.abs(a - b));
-    const wide = (share, least) => Math.min(14, Math.max(least, lane * share));
-    return [wide(1, 1.5), ...PHASES.map(([, , share]) => wide(share, share > 0.5 ? 1 : 0.7))];
+    return (node._fullLayout.height - 60) / Math.max(1, Math.abs(a - b));
+  };
+  const thicken = async (chart, node) => {
+    const lane = laneHeight(node), wide = (share, least) => Math.min(14, Math.max(least, lane * share));
+    const widths = [wide(1, 1.5), ...PHASES.map(([, , share]) => wide(share, share > 0.5 ? 1 : 0.7))];
+    await Plotly.restyle(node, { "line.width": widths }, [0, 1, 2, 3, 4]);
+    await Plotly.restyle(node, { "marker.size": Math.min(9, Math.max(3, lane * 0.7)), "marker.line.width": lane > 6 ? 1.6 : 0.8 }, [5]);
   };
 
   const draw = async (part, chart) => {
@@ -143,8 +167,6 @@
     }
     if (chart.name === "gantt") hoverLanes(part, chart, node);
   };
-  const thicken = (chart, node) => Plotly.restyle(node, { "line.width": widths(chart, node) }, [0, 1, 2, 3, 4]);
-
   const moved = (part, chart, node, change) => {
     const a = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0], b = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
     if (chart.name === "gantt" && (change["yaxis.range[0]"] !== undefined)) {
@@ -174,17 +196,14 @@
     part.form.last.value = clampRound(part, b - (part.view ? 1 : 0));
     for (const chart of part.charts) {
       if (!chart.timed || !drawn.has(chart)) continue;
-      const node = document.getElementById(chart.id);
-      const change = { "xaxis.range": shown(part), shapes: painted(shade(part)) };
-      if (chart.name === "gantt" && !view) {
-        const range = [chart.names.length - 0.5, -0.5];
-        change["yaxis.range"] = range;
-        for (const [k, v] of Object.entries(labels(chart, range))) change[`yaxis.${k}`] = v;
-      }
-      await Plotly.relayout(node, change);
-      if (chart.name === "gantt" && !view) await thicken(chart, node);
+      await draw(part, chart);
     }
+    tell(part);
     part.busy = false;
+  };
+  const tell = (part) => {
+    const rounds = joined(part).rounds;
+    part.section.querySelector(".columns").textContent = rounds === 1 ? "every round is shown" : `a column is ${count(rounds)} rounds`;
   };
   const move = (part, how) => {
     const [a, b] = part.view ?? [part.first, part.last + 1], long = b - a, middle = (a + b) / 2;
@@ -255,7 +274,7 @@
     } else if (button.classList.contains("show")) {
       const part = PARTS.find((one) => one.part === button.dataset.part);
       const [a, b] = [Number(button.dataset.first), Number(button.dataset.last)], margin = Math.max(5, (b - a) / 4);
-      part.shade = [a, b];
+      part.shade = [a, b, button.dataset.label];
       look(part, [a - margin, b + 1 + margin]);
       part.section.scrollIntoView({ behavior: "smooth" });
     } else if (button.dataset.move) move(PARTS[button.closest(".timelines").dataset.number], button.dataset.move);
@@ -287,6 +306,7 @@
       part.form = part.section.querySelector("form").elements;
       part.form.first.value = part.first;
       part.form.last.value = part.last;
+      tell(part);
       part.section.querySelector("form").addEventListener("submit", (event) => {
         event.preventDefault();
         const [a, b] = [Number(part.form.first.value.replace(/,/g, "")), Number(part.form.last.value.replace(/,/g, ""))];

@@ -11,7 +11,7 @@ from tsviz.tui.scene import PANES, Scene
 _ALWAYS = ("help", "app.quit")
 """Actions that the last line offers however narrow it is."""
 
-TITLES = {"requests": "Requests", "round": "Round", "tables": "Block tables"}
+TITLES = {"requests": "Requests", "round": "Round", "inspector": "Inspector", "timeline": "Timeline"}
 
 
 def bottom(scene: Scene, width: int, _height: int) -> Document:

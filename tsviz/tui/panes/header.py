@@ -45,9 +45,10 @@ def _position(scene: Scene, width: int) -> Line:
         return Line()
     shown = frame.snapshot.round if frame else scene.round
     total = grouped(head.rounds)
+    stop = "" if scene.stop is None else f".{scene.stop}"
     left = [
         Span(" round ", "dim"),
-        Span(f"{grouped(shown if head.rounds else 0):>{len(total)}}", "position"),
+        Span(f"{grouped(shown if head.rounds else 0):>{len(total)}}{stop}", "position"),
         Span(f" of {total}", "text"),
         Span(f"  {percent(shown, head.rounds):>7}", "dim"),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsviz.replay.snapshot import Pool
 from tsviz.tui.clean import shorten
 from tsviz.tui.glyphs import COUNTED, UNKNOWN_STATE
 from tsviz.tui.lines import Document, Line, Lines, Span, clip
@@ -22,19 +23,36 @@ def pool(scene: Scene, width: int, height: int) -> Document:
     share = percent(pages.occupied_pages, pages.usable_pages)
     role = "bad" if pages.usable_pages and pages.empty_pages == 0 else "text"
     zeroed = f"  {grouped(pages.zeroed_pages)} zeroed" + (" this round" if width >= _WORDS_FROM_CELLS else "")
-    numbers = [
-        Span(f" {grouped(pages.occupied_pages):>{len(grouped(pages.usable_pages))}} occupied", "strong"),
+    size = len(grouped(pages.usable_pages))
+    numbers = [Span(f" {grouped(pages.occupied_pages):>{size}} occupied", "strong")]
+    if pages.active_pages is not None:
+        role = "text"
+        numbers = [
+            Span(f" {grouped(pages.active_pages):>{size}} active", "strong"),
+            Span(f" + {grouped(pages.occupied_pages - pages.active_pages)} cached", "text"),
+        ]
+    numbers += [
         Span(f" + {grouped(pages.empty_pages)} empty", role),
         Span(f" = {counted(pages.usable_pages, 'page')}", "dim"),
         Span(f"  {share:>7}", "text"),
         Span(zeroed, "zeroed" if pages.zeroed_pages else "dim"),
     ]
     cells = min(max(width - Line(tuple(numbers)).cells - 8, 8), _WIDEST_BAR)
-    full, empty = bar(pages.occupied_pages, pages.usable_pages, cells)
-    lines = [clip(Line((Span("  pool ", "dim"), Span(full, "pool-bar"), Span(empty, "bar-empty"), *numbers)), width)]
+    lines = [clip(Line((Span("  pool ", "dim"), *_bar(pages, cells), *numbers)), width)]
     if height > 1:
         lines.append(clip(_counts(scene), width))
     return Lines(lines)
+
+
+def _bar(pages: Pool, cells: int) -> tuple[Span, ...]:
+    """What live tables hold solid, what is only cached shaded, what is empty blank."""
+    if pages.active_pages is None:
+        full, empty = bar(pages.occupied_pages, pages.usable_pages, cells)
+        return Span(full, "pool-bar"), Span(empty, "bar-empty")
+    full, rest = bar(pages.active_pages, pages.usable_pages, cells)
+    reach = round(cells * pages.occupied_pages / max(pages.usable_pages, 1))
+    cached = max(min(reach, cells) - len(full), 0)
+    return Span(full, "pool-bar"), Span("░" * cached, "pool-cached"), Span(rest[cached:], "bar-empty")
 
 
 def _counts(scene: Scene) -> Line:

@@ -7,8 +7,8 @@ from functools import partial
 
 from tsviz.replay.snapshot import RequestLine
 from tsviz.tui.clean import fit
-from tsviz.tui.frame import ORDERS, Frame
-from tsviz.tui.glyphs import SCHEDULED, SELECTED, STATES, state_mark
+from tsviz.tui.frame import ORDERS, PINNED, Frame
+from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, heading, line, spread
 from tsviz.tui.numbers import grouped
 from tsviz.tui.panes.states import without_frame
@@ -91,7 +91,7 @@ def _line(frame: Frame, selected: int | None, width: int, order: str, y: int) ->
     entry = frame.listing.entries[y]
     if entry < 0:
         state, number = frame.listing.headings[-1 - entry]
-        mark = state_mark(state)
+        mark = PIN if state == PINNED else state_mark(state)
         title = heading(f" {mark.glyph} {fit(_long_word(state), 14).rstrip()}", f"{grouped(number)} ", width)
         return title._replace(spans=(title.spans[0]._replace(role=mark.role), *title.spans[1:]))
     request = frame.snapshot.requests[entry]
@@ -100,7 +100,7 @@ def _line(frame: Frame, selected: int | None, width: int, order: str, y: int) ->
 
 
 def _long_word(state: str) -> str:
-    return state.replace("_", " ") if state in STATES else f"{state} (unknown)"
+    return state.replace("_", " ") if state in STATES or state == PINNED else f"{state} (unknown)"
 
 
 def request_line(request: RequestLine, selected: bool, columns: tuple[_Column, ...], id_cells: int) -> Line:

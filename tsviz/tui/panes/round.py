@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tsviz.replay.snapshot import Snapshot, Transfer
-from tsviz.tui.clean import clean, shorten
-from tsviz.tui.glyphs import PINNED
+from tsviz.replay.snapshot import Snapshot
+from tsviz.replay.stops import RoundStory
+from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.panes.batch import batch
+from tsviz.tui.panes.phases import phases, unknown
 from tsviz.tui.panes.states import without_frame
+from tsviz.tui.panes.transfers import transfer_list
 from tsviz.tui.panes.waits import waits
 from tsviz.tui.scene import Scene
 
@@ -28,9 +28,14 @@ def round_pane(scene: Scene, width: int, height: int) -> Document:
     assert frame is not None
     snapshot = frame.snapshot
     parts: list[Document] = [_budget(snapshot, width), _events(snapshot, width)]
+    if isinstance(frame.story, RoundStory):
+        parts += phases(scene, frame.story, width)
+    else:
+        parts.append(Lines((heading(" phases and stops", "", width),)))
+        parts.append(unknown(frame.story.words, frame.story.command, width))
     parts += batch(frame, scene.selected, width)
     parts.append(waits(snapshot, scene.selected, width))
-    parts.append(_transfers(snapshot.transfers, width))
+    parts.append(transfer_list(" transfers", snapshot.transfers, width))
     return Stack(parts)
 
 
@@ -54,29 +59,3 @@ def _events(snapshot: Snapshot, width: int) -> Document:
         return Lines((head, line(Span("   nothing", "dim"))))
     landed = Lazy(len(events), lambda y: clip(line(Span("  › ", "dim"), clean(events[y])), width))
     return Stack((Lines((head,)), landed))
-
-
-def _transfers(transfers: Sequence[Transfer], width: int) -> Document:
-    head = heading(" transfers", f"{len(transfers)} ", width)
-    if not transfers:
-        return Lines((head, line(Span("   none", "dim"))))
-    return Stack((Lines((head,)), Lazy(len(transfers), lambda y: clip(_transfer(transfers[y]), width))))
-
-
-def _transfer(transfer: Transfer) -> Line:
-    glyph = {"write_back": "↓", "load_back": "↑"}.get(transfer.kind, "?")
-    landed = transfer.acknowledged_round
-    spans = [
-        Span(f"  {glyph}", "transfer"),
-        Span(f"{PINNED.glyph if transfer.source_pinned else ' '} ", PINNED.role),
-        Span(shorten(transfer.kind.replace("_", " "), 16)),
-        Span(f" {counted(transfer.pages, 'page')}"),
-    ]
-    if landed is None:
-        spans.append(Span(" → out at the end", "warn"))
-    else:
-        spans.append(Span(f" → round {grouped(landed)}", "accent", ("round", landed)))
-    spans.append(Span(f"  op {transfer.op_id}", "dim"))
-    if transfer.source_pinned:
-        spans.append(Span("  source pinned", PINNED.role))
-    return Line(tuple(spans))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from tsviz.tui.clean import fit
-from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, OTHERS, UNKNOWN_STATE, Mark
+from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, LANES, MARKS, OTHERS, OUTCOMES, UNKNOWN_STATE, Mark
 from tsviz.tui.keys import Key, display
 from tsviz.tui.lines import Line, Span, heading, line, wrapped
 
@@ -20,7 +20,12 @@ _MOUSE = (
 )
 _BARS = (
     ("━■╌", "prefilling", "a prompt: computed before, this round's chunk, still to come"),
-    ("▁▄█", "pool", "occupied pages of the pool, the most in each column of rounds"),
+    (
+        "▁▄█",
+        "pool",
+        "pages that live tables hold, at most, in a column; without decisions all that are occupied",
+    ),
+    ("░", "pool-cached", "pages that are only cached: evicted when somebody needs them"),
     ("◆", "position", "where you are"),
     ("↻", "warn", "tokens of the row that are computed again (replay)"),
     ("↓ ↑", "transfer", "write back to the host tier, load back from it"),
@@ -66,6 +71,9 @@ def legend_lines(width: int) -> list[Line]:
         ("States of a request", (*COUNTED.values(), UNKNOWN_STATE)),
         ("Rows of a batch", KINDS.values()),
         ("Cells of a block table", CELLS),
+        ("Lanes of the timeline", LANES[1:]),
+        ("Marks of the timeline", MARKS.values()),
+        ("What a stop ended with", OUTCOMES.values()),
         ("Marks", OTHERS),
     )
     for title, marks in sections:

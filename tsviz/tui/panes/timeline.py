@@ -1,99 +1,200 @@
-"""The strip under the header: the pool over the whole trace, and a scrubber with the position.
+"""The timeline: a lane a request, the marks, the pool over time, and the axis, for a window of rounds.
 
-One column is one bucket of rounds; a click on a column goes to its first round. Lanes, marks and zoom come to stand
-here with the level-of-detail index.
+Everything is drawn from a strip (`tsviz.tui.strip`), a value a terminal cell; runs of equal cells are one span. The
+column of the cursor goes through all of it. A click anywhere goes to the first round of its column.
 """
 
 from __future__ import annotations
 
-from tsviz.tui.lines import Document, Line, Lines, Span, Target
-from tsviz.tui.numbers import grouped, level
-from tsviz.tui.scene import Scene
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
-LABEL_CELLS = 7
+from tsviz.tui.clean import fit
+from tsviz.tui.glyphs import LANES, MARKS, PIN, SELECTED, Mark
+from tsviz.tui.lines import Document, Line, Lines, Span, clip
+from tsviz.tui.numbers import grouped
+from tsviz.tui.scene import Scene
+from tsviz.tui.strip import LANE_ORDERS, Strip
+
+_NARROW_LABEL, _WIDE_LABEL, _WIDE_FROM = 8, 14, 150
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_CACHED = "░"
+_HERE = "│"
+
+
+class Rows(NamedTuple):
+    """How the lines of the timeline are shared out."""
+
+    title: int
+    lanes: int
+    marks: int
+    pool: int
+
+
+def label_cells(width: int) -> int:
+    """Return the cells of the labels at the left."""
+    return _WIDE_LABEL if width >= _WIDE_FROM else _NARROW_LABEL
 
 
 def columns(width: int) -> int:
-    """Return how many buckets a strip of `width` cells has."""
-    return max(width - LABEL_CELLS - 1, 1)
+    """Return how many cells of rounds a timeline of `width` cells has."""
+    return max(width - label_cells(width) - 1, 1)
 
 
-def first_round(column: int, cells: int, rounds: int) -> int:
-    """Return the first round of a column, 1-based; the last column ends with the last round."""
-    return min(1 + column * rounds // cells, rounds)
-
-
-def column_of(round_: int, cells: int, rounds: int) -> int:
-    """Return the column that holds a round."""
-    if rounds <= 0:
-        return 0
-    column = min(max((round_ - 1) * cells // rounds, 0), cells - 1)
-    while column + 1 < cells and first_round(column + 1, cells, rounds) <= round_:
-        column += 1
-    return column
+def rows(height: int) -> Rows:
+    """Return how many lines of `height` each part gets; the axis always has one."""
+    if height <= 4:
+        return Rows(0, 0, 1 if height > 2 else 0, 1 if height > 1 else 0)
+    pool = 2 if height < 12 else (3 if height < 24 else 4)
+    marks = 1 if height < 12 else min(3 + (height - 12) // 8, 6)
+    return Rows(1, height - pool - marks - 2, marks, pool)
 
 
 def timeline(scene: Scene, width: int, height: int) -> Document:
-    """Return the pool strip (where the view offers it) and the scrubber."""
-    cells, rounds = columns(width), scene.rounds
-    if rounds == 0:
-        return Lines((Line((Span(" rounds ", "dim"), Span("╌" * (cells - 1), "rule"))),))
-    here = column_of(scene.round, cells, rounds)
-    lines = [_scrubber(here, cells, rounds), _axis(here, scene.round, cells, rounds)]
-    if scene.pool_history is not None and scene.frame is not None:
-        lines.insert(0, _pool(scene.pool_history, scene.frame.snapshot.pool.usable_pages, here, cells, rounds))
+    """Return lanes, marks, pool and axis of the window."""
+    strip, rounds = scene.strip, scene.rounds
+    label = label_cells(width)
+    if rounds == 0 or strip is None or not strip.ask.window.size:
+        return Lines((Line((Span(f"{'rounds':>{label - 1}} ", "dim"), Span("╌" * columns(width), "rule"))),))
+    shared = rows(height)
+    here = strip.cells_of(scene.round)
+    lines: list[Line] = []
+    if shared.title:
+        lines.append(_title(scene, strip, label, width))
+    lines += _lanes(scene, strip, label, shared.lanes, here)
+    lines += _marks(strip, label, shared.marks, here)
+    lines += _pool(scene, strip, label, shared.pool, here)
+    lines.append(_axis(scene, strip, label, here))
     return Lines(lines[:height])
 
 
-def _go(column: int, cells: int, rounds: int) -> Target:
-    return ("round", first_round(column, cells, rounds))
+def _title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
+    window = strip.ask.window
+    each = window.size / strip.columns
+    zoom = f"{each:,.3g} rounds a column" if each >= 1 and strip.columns == strip.ask.cells else (
+        f"{strip.ask.cells / strip.columns:,.3g} cells a round"
+    )  # fmt: skip
+    last = strip.top + len(strip.lanes)
+    shown = f"lanes {strip.top + 1:,} to {last:,} of {strip.total:,}" if strip.lanes else "no request in this window"
+    whole = window.size == scene.rounds
+    text = f"rounds {window.first:,} to {window.last:,}" + ("" if whole else f" of {scene.rounds:,}") + f", {zoom}"
+    spans = [
+        Span(f"{'timeline':>{label - 1}} ", "heading"), Span(text, "text"), Span("   ", "dim"),
+        Span(f"{shown} {LANE_ORDERS[scene.lane_order]}", "dim"),
+        Span("   + in  - out  0 all  { } pan" if width >= _WIDE_FROM else "", "dim"),
+    ]  # fmt: skip
+    return clip(Line(tuple(spans)), width)
 
 
-def _pool(history: tuple[int, ...], usable: int, here: int, cells: int, rounds: int) -> Line:
-    spans = [Span(f"{'pool':>{LABEL_CELLS - 1}} ", "dim")]
-    for column in range(cells):
-        bucket = column * len(history) // cells
-        occupied = history[bucket] if history else 0
-        role = "position" if column == here else ("pool-full" if occupied >= usable else "pool")
-        glyph = level(occupied, usable)
-        if column == here and glyph == " ":
-            glyph = "▁"
-        spans.append(Span(glyph, role, _go(column, cells, rounds)))
-    return Line(tuple(spans))
+def _lanes(scene: Scene, strip: Strip, label: int, most: int, here: range) -> Iterator[Line]:
+    for lane in strip.lanes[:most]:
+        chosen = lane.submission == scene.selected
+        pin = PIN.glyph if lane.submission in scene.pinned else " "
+        lead = SELECTED.glyph if chosen else pin
+        spans = [Span(lead, SELECTED.role), Span(f"{fit(lane.request, label - 2)} ", "strong" if chosen else "dim")]
+        spans += _cells([LANES[code] for code in lane.cells], here)
+        yield Line(tuple(spans), "cursor" if chosen else "", ("lane", lane.submission))
+    for _ in range(most - len(strip.lanes)):
+        yield Line((Span(" " * label), *_cells([LANES[0]] * strip.ask.cells, here)), "", ("column", 0))
 
 
-def _scrubber(here: int, cells: int, rounds: int) -> Line:
-    spans = [Span(f"{'round':>{LABEL_CELLS - 1}} ", "dim")]
-    for column in range(cells):
-        glyph, role = ("◆", "position") if column == here else (("━", "past") if column < here else ("─", "rule"))
-        spans.append(Span(glyph, role, _go(column, cells, rounds)))
-    return Line(tuple(spans))
+def _cells(marks: Sequence[Mark], here: range) -> Iterator[Span]:
+    """Yield runs of equal cells as spans; the column of the cursor keeps its glyph and is drawn as the position."""
+    pieces = (marks[: here.start], marks[here.start : here.stop], marks[here.stop :]) if here else (marks, (), ())
+    for number, piece in enumerate(pieces):
+        for mark, run in groupby(piece):
+            many = sum(1 for _ in run)
+            at_cursor = number == 1
+            glyph = _HERE if at_cursor and mark.glyph == " " else mark.glyph
+            yield Span(glyph * many, "position" if at_cursor else mark.role)
 
 
-def _axis(here: int, round_: int, cells: int, rounds: int) -> Line:
-    """Numbers under the scrubber: the ends, quarters where they do not touch, and the position under its mark."""
-    text = [" "] * cells
-    here_label = grouped(round_)
+def _marks(strip: Strip, label: int, most: int, here: range) -> Iterator[Line]:
+    """Yield a line a mark that stands in the window, the gravest first; where there is no room, one for all."""
+    standing = [name for name in MARKS if any(strip.marks.get(name, ()))]
+    if most < 1:
+        return
+    alone = standing if len(standing) <= most else standing[: most - 1]
+    shared = standing[len(alone) :]
+    for name in alone:
+        mark = MARKS[name]
+        cells = [mark if count else LANES[0] for count in strip.marks[name]]
+        yield Line((Span(f"{fit(mark.word, label - 1, 'right')} ", mark.role), *_cells(cells, here)), "", ("column", 0))
+    if shared:
+        cells = [
+            next((MARKS[name] for name in shared if strip.marks[name][cell]), LANES[0])
+            for cell in range(strip.ask.cells)
+        ]
+        word = "marks" if not alone else "more"
+        yield Line((Span(f"{word:>{label - 1}} ", "dim"), *_cells(cells, here)), "", ("column", 0))
+    for _ in range(most - len(alone) - bool(shared)):
+        yield Line((Span(f"{'marks' if not standing else '':>{label - 1}} ", "dim"),
+                    *_cells([LANES[0]] * strip.ask.cells, here)), "", ("column", 0))  # fmt: skip
+
+
+def _pool(scene: Scene, strip: Strip, label: int, most: int, here: range) -> Iterator[Line]:
+    """Yield the pool as columns: what live tables hold solid, what is only cached shaded, what is empty blank."""
+    usable = scene.frame.snapshot.pool.usable_pages if scene.frame is not None else 0
+    if not most or not usable or not strip.occupied_pages:
+        return
+    active_pages = strip.active_pages or (-1,) * strip.ask.cells
+    for row in range(most - 1, -1, -1):
+        top = usable * (row + 1) // most
+        name = f"{grouped(top)} pg" if row == most - 1 else (grouped(top) if most > 2 or row else "")
+        if most == 1:
+            name = "pool"
+        cells = [
+            _pool_cell(occupied, active, usable, row, most)
+            for occupied, active in zip(strip.occupied_pages, active_pages, strict=True)
+        ]
+        yield Line((Span(f"{fit(name, label - 1, 'right')} ", "dim"), *_cells(cells, here)), "", ("column", 0))
+
+
+def _pool_cell(occupied: int, active: int, usable: int, row: int, most: int) -> Mark:
+    solid = occupied if active < 0 else active
+    eighths = _height(solid, usable, most) - 8 * row
+    if eighths > 0:
+        role = "pool-full" if solid >= usable else "pool"
+        return Mark(_EIGHTHS[min(eighths, 8)], "", role, "")
+    if _height(occupied, usable, most) - 8 * row >= 4:
+        return Mark(_CACHED, "", "pool-cached", "")
+    return LANES[0]
+
+
+def _height(pages: int, usable: int, most: int) -> int:
+    """Return a height in eighths of `most` lines: nothing only for nothing, everything only for everything."""
+    if pages <= 0:
+        return 0
+    whole = 8 * most
+    return whole if pages >= usable else min(max(round(pages * whole / usable), 1), whole - 1)
+
+
+def _axis(scene: Scene, strip: Strip, label: int, here: range) -> Line:
+    """Numbers under the columns: the ends, quarters where they do not touch, and the cursor under its column."""
+    cells, window = strip.ask.cells, strip.ask.window
+    text = ["·"] * cells
     taken: list[tuple[int, int]] = []
 
-    def put(label: str, column: int) -> tuple[int, int] | None:
-        start = min(max(column - len(label) // 2, 0), max(cells - len(label), 0))
-        end = start + len(label)
+    def put(words: str, cell: int) -> tuple[int, int] | None:
+        start = min(max(cell - len(words) // 2, 0), max(cells - len(words), 0))
+        end = start + len(words)
         if end > cells or any(start <= b and a <= end for a, b in taken):
             return None
-        text[start:end] = label
+        text[start:end] = words
         taken.append((start, end))
         return start, end
 
-    mine = put(here_label, here)
-    put("1", 0)
-    put(grouped(rounds), cells - 1)
+    mine = put(f"◆{grouped(scene.round)}", here.start + 1) if here else None
+    put(grouped(window.first), 0)
+    put(grouped(window.last), cells - 1)
     for quarter in (2, 1, 3):
-        column = quarter * cells // 4
-        put(grouped(first_round(column, cells, rounds)), column)
+        cell = quarter * cells // 4
+        put(grouped(strip.round_at(cell)), cell)
     joined = "".join(text)
-    lead = Span(" " * LABEL_CELLS)
+    lead = Span(f"{'round':>{label - 1}} ", "dim")
     if mine is None:
-        return Line((lead, Span(joined, "dim")))
+        return Line((lead, Span(joined, "dim")), "", ("column", 0))
     start, end = mine
-    return Line((lead, Span(joined[:start], "dim"), Span(joined[start:end], "position"), Span(joined[end:], "dim")))
+    spans = (lead, Span(joined[:start], "dim"), Span(joined[start:end], "position"), Span(joined[end:], "dim"))
+    return Line(spans, "", ("column", 0))

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from tsviz.replay.snapshot import RecordedView, TraceHead
-from tsviz.tui.view import PoolHistory, RequestFinder
+from tsviz.replay.stops import NotKnown
+from tsviz.tui.scene import Detail, Details
+from tsviz.tui.view import RequestFinder, Witness
+
+LOOKED_UP = frozenset({"why", "transfers", "device", "raw"})
+"""Views of the inspector that look something up beyond the frame."""
+_NO_WITNESS = NotKnown("not_recorded", "This trace cannot be asked for it.")
 
 
 class Answered(Message):
@@ -43,11 +49,23 @@ class Found:
     everywhere: bool
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """The pool over the whole trace, in so many buckets; None where the view does not offer it."""
+_AROUND_ROUNDS = 20
 
-    occupied_pages: tuple[int, ...] | None
+
+def detail(view: RecordedView, name: str, round_: int, submission: int | None) -> Detail:
+    """Look up what a view of the inspector shows beyond the frame."""
+    if not isinstance(view, Witness):
+        return Detail(name, round_, submission, _NO_WITNESS)
+    found: Details = _NO_WITNESS
+    if name == "why" and submission is not None:
+        found = view.why(submission, round_)
+    elif name == "transfers":
+        found = view.outstanding(round_)
+    elif name == "device":
+        found = view.forwards(round_ - _AROUND_ROUNDS, round_ + _AROUND_ROUNDS)
+    elif name == "raw":
+        found = view.records(round_, submission)
+    return Detail(name, round_, submission, found)
 
 
 def opened(view: RecordedView) -> Opened:
@@ -70,11 +88,3 @@ def found(view: RecordedView, request: str, round_: int) -> Found:
     submission = view.find_request(request)
     first = None if submission is None else view.next_mark(0, submission, 1)
     return Found(request, submission, first, True)
-
-
-def history(view: RecordedView, buckets: int) -> History:
-    """Return the pool over the whole trace: the most occupied pages in each of at most `buckets` pieces."""
-    rounds = view.head.rounds
-    if rounds == 0 or not isinstance(view, PoolHistory):
-        return History(None)
-    return History(view.pool_history(1, rounds, min(buckets, rounds)))

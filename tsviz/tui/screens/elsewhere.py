@@ -14,6 +14,7 @@ from tsviz.tui.screens.answers import Answered, Opened
 from tsviz.tui.screens.findings import FindingsScreen
 from tsviz.tui.screens.lost import LostScreen
 from tsviz.tui.screens.over import Jump
+from tsviz.tui.screens.sql import SqlScreen
 from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.study import Study
 
@@ -97,6 +98,12 @@ class Elsewhere(SteppingScreen):
         study = self._studied()
         if study is not None:
             self.app.push_screen(FindingsScreen(study, self._part, self._keymap), self.jump)
+
+    def action_sql(self) -> None:
+        """Open SQL."""
+        study = self._studied()
+        if study is not None:
+            self.app.push_screen(SqlScreen(study, self._part, self._keymap), self.jump)
 
     def action_lost(self) -> None:
         """Open lost time."""

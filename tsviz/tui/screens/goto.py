@@ -44,8 +44,9 @@ class GoTo(ModalScreen[Destination | None]):
 
     def _answer(self, _scene: Scene, width: int, _height: int) -> Document:
         match self._where:
-            case ToRound(round_, note):
-                words, role = f"round {round_:,} of {self._rounds:,}" + (f" ({note})" if note else ""), "good"
+            case ToRound(round_, stop):
+                words = f"round {round_:,} of {self._rounds:,}" + (f", stop {stop:,}" if stop is not None else "")
+                role = "good"
             case ToRequest(request):
                 words, role = f"request {shorten(request, max(width - 12, 4))}", "accent"
             case NoDestination(reason):

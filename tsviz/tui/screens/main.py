@@ -11,28 +11,34 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.stops import Entry, RoundStory
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import NoDestination, ToRequest, ToRound
-from tsviz.tui.keys import LATER, WHY_UNKNOWN, Key, bindings, display
+from tsviz.tui.keys import LATER, Key, bindings, display
 from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
+from tsviz.tui.panes.inspector import VIEWS, inspector, view_tabs
+from tsviz.tui.panes.phases import entries
 from tsviz.tui.panes.pool import pool
 from tsviz.tui.panes.requests import requests, requests_title
 from tsviz.tui.panes.round import round_pane
 from tsviz.tui.panes.sheets import help_lines, legend_lines
 from tsviz.tui.panes.states import LEAST_COLUMNS, LEAST_ROWS, too_small
-from tsviz.tui.panes.tables import tables
-from tsviz.tui.panes.timeline import columns, timeline
+from tsviz.tui.panes.timeline import columns, label_cells, rows, timeline
 from tsviz.tui.scene import PANES
 from tsviz.tui.screens.answers import opened
 from tsviz.tui.screens.elsewhere import Elsewhere
 from tsviz.tui.screens.goto import GoTo
+from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
+from tsviz.tui.strip import LANE_ORDERS, Window
 from tsviz.tui.widgets.pane import Pane
 
 _COLUMNS_FOR_PANES = 118
 _ROWS_FOR_TIMELINE = 20
+_TIMELINE_ROWS = ((55, 18), (46, 14), (36, 10), (28, 5), (0, 3))
+"""Rows of the timeline by the rows of the terminal."""
 
 
 class MainScreen(Elsewhere):
@@ -40,11 +46,17 @@ class MainScreen(Elsewhere):
 
     BINDINGS = bindings()
 
-    def __init__(self, view: RecordedView, start_round: int, request: str | None, keys: tuple[Key, ...]) -> None:
-        super().__init__(view, start_round, request)
+    def __init__(
+        self,
+        view: RecordedView,
+        start_round: int,
+        request: str | None,
+        keys: tuple[Key, ...],
+        start_stop: int | None = None,
+    ) -> None:
+        super().__init__(view, start_round, request, start_stop)
         self.keys = keys
         self._zoomed = False
-        self._buckets = 0
         offered = tuple((display(k.keys).split(" ")[0], k.word, k.action) for k in keys if k.word)
         self.scene = replace(self.scene, keys=offered)
 
@@ -52,7 +64,7 @@ class MainScreen(Elsewhere):
         """Place the panes."""
         yield Pane(too_small, id="small")
         yield Pane(header, id="header", wheel_steps=True)
-        yield Pane(timeline, id="timeline", wheel_steps=True)
+        yield Pane(timeline, id="timeline", wheel_steps=True, focusable=True)
         yield Pane(tabs, id="tabs")
         with Horizontal(id="panes"):
             with Vertical(id="requests-box") as box:
@@ -60,7 +72,10 @@ class MainScreen(Elsewhere):
                 yield Pane(requests_title, id="requests-title")
                 yield Pane(requests, id="requests", focusable=True)
             yield Pane(round_pane, id="round", title=TITLES["round"], focusable=True)
-            yield Pane(tables, id="tables", title=TITLES["tables"], focusable=True)
+            with Vertical(id="inspector-box") as box:
+                box.border_title = TITLES["inspector"]
+                yield Pane(view_tabs, id="views")
+                yield Pane(inspector, id="inspector", focusable=True)
         yield Input(
             placeholder="words of an id or a state, Enter keeps, Esc clears", id="filter", select_on_focus=False
         )
@@ -89,11 +104,22 @@ class MainScreen(Elsewhere):
         self.set_class(height < _ROWS_FOR_TIMELINE, "-flat")
         for pane in PANES:
             self.set_class(self.scene.focus == pane, f"-on-{pane}")
-        buckets = columns(width)
-        if buckets != self._buckets:
-            self._buckets = buckets
-            self.seek_history(buckets)
+        lanes = self.query_one("#timeline", Pane)
+        full = as_tabs and self.scene.focus == "timeline"
+        lanes.styles.height = "1fr" if full else next(most for least, most in _TIMELINE_ROWS if height >= least)
+        self.query_one("#panes").display = not full
         self.put(tabs=as_tabs)
+        self.seek_strip()
+
+    @property
+    def strip_size(self) -> tuple[int, int]:
+        """Cells of rounds and lanes that the timeline has room for."""
+        size = self.query_one("#timeline", Pane).size
+        return (columns(size.width), rows(size.height).lanes) if size.width and size.height else (0, 0)
+
+    def on_pane_resized(self) -> None:
+        """The timeline fetches for the room that it has."""
+        self.seek_strip()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane with the focus is the open tab."""
@@ -113,6 +139,26 @@ class MainScreen(Elsewhere):
                 self._select_submission(submission)
             case ("round", int() as round_):
                 self.go(round_, message="")
+            case ("lane", int() as submission):
+                self._select_submission(submission)
+                self._go_to_cell(event.cell)
+            case ("column", _):
+                self._go_to_cell(event.cell)
+            case ("zoom", int() as step):
+                self.action_zoom_rounds(step, self._round_of_cell(event.cell))
+            case ("pan", int() as step):
+                self.action_pan(step)
+            case ("stop", int() as stop):
+                self.put_stop(stop)
+            case ("fold", int() as stop):
+                self.put(folds=self.scene.folds ^ {stop})
+            case ("position", str() as position):
+                at, _, inside = position.partition(".")
+                self.go(int(at), stop=int(inside) if inside else None, message="")
+            case ("name", str() as request):
+                self._select_named(request)
+            case ("view", str() as view):
+                self.action_view(view)
             case ("step", int() as step):
                 self.go(self.scene.round + step)
             case ("pane", str() as pane):
@@ -129,6 +175,75 @@ class MainScreen(Elsewhere):
             line.request if line else next((r.request for r in frame.snapshot.rows if r.submission == submission), "")
         )
         self.select(submission, name)
+
+    def _round_of_cell(self, cell: int) -> int | None:
+        strip = self.scene.strip
+        cell -= label_cells(self.query_one("#timeline", Pane).size.width)
+        return None if strip is None or not 0 <= cell < strip.ask.cells else strip.round_at(cell)
+
+    def _go_to_cell(self, cell: int) -> None:
+        round_ = self._round_of_cell(cell)
+        if round_ is not None:
+            self.go(round_, message="")
+
+    def action_zoom_rounds(self, step: int, at: int | None = None) -> None:
+        """Show fewer rounds of the timeline around the cursor, or more."""
+        scene = self.scene
+        middle = scene.window.first + scene.window.size // 2
+        inside = scene.window.first <= scene.round <= scene.window.last
+        self.put_window(scene.window.zoomed(step, at or (scene.round if inside else middle), scene.rounds))
+
+    def action_zoom_all(self) -> None:
+        """Show the whole trace in the timeline."""
+        self.put_window(Window(1, self.scene.rounds))
+
+    def action_pan(self, step: int) -> None:
+        """Move the window of the timeline by a quarter of it."""
+        window = self.scene.window
+        self.put_window(window.panned(step * max(window.size // 4, 1), self.scene.rounds))
+
+    def action_lane_order(self) -> None:
+        """Order the lanes in the next way."""
+        names = list(LANE_ORDERS)
+        self.put(lane_order=names[(names.index(self.scene.lane_order) + 1) % len(names)])
+        self.seek_strip()
+
+    def action_pin(self) -> None:
+        """Put the selected request first in every list, or back in its place."""
+        selected = self.scene.selected
+        if selected is None:
+            return self.say("No request is selected.")
+        self.put(pinned=self.scene.pinned ^ {selected})
+        self.list_requests()
+        return self.seek_strip()
+
+    def _select_named(self, request: str) -> None:
+        frame = self.scene.frame
+        if frame is not None:
+            found = next((r for r in reversed(frame.snapshot.requests) if r.request == request), None)
+            if found is not None:
+                self.select(found.submission, found.request)
+
+    def action_stop(self, step: int) -> None:
+        """Step to the next or previous stop."""
+        self.step_stop(step)
+
+    def action_view(self, view: str) -> None:
+        """Open a view of the inspector."""
+        self.put(view=view)
+        self.action_focus_pane("inspector")
+        self.seek_detail()
+
+    def action_next_view(self, step: int) -> None:
+        """Open the next or previous view of the inspector."""
+        names = list(VIEWS)
+        self.action_view(names[(names.index(self.scene.view) + step) % len(names)])
+
+    def action_fold(self) -> None:
+        """Open or close the entry at the cursor of the round."""
+        entry = self._entry
+        if entry is not None:
+            self.put(folds=self.scene.folds ^ {entry.stops[0].number})
 
     def action_step(self, rounds: int) -> None:
         """Step rounds forward, or back."""
@@ -156,20 +271,48 @@ class MainScreen(Elsewhere):
         self.change_speed(step)
 
     def action_move(self, step: int) -> None:
-        """Select the next request of the list, or of the batch; scroll the tables."""
+        """Select the next request of the list, or the next entry of the round; scroll the inspector."""
         frame = self.scene.frame
-        if self.scene.focus == "tables":
+        if self.scene.focus == "inspector":
             self._pane.scroll_relative(y=step, animate=False)
         elif frame is not None and self.scene.focus == "round":
-            rows = round_rows(frame.snapshot)
-            here = next((i for i, row in enumerate(rows) if row.submission == self.scene.selected), None)
-            if rows:
-                place = (0 if step > 0 else -1) if here is None else min(max(here + step, 0), len(rows) - 1)
-                self.select(rows[place].submission, rows[place].request)
+            self._move_in_round(step)
         elif frame is not None:
             line = frame.neighbour(self.scene.selected, step)
             if line is not None:
                 self.select(line.submission, line.request)
+
+    def _move_in_round(self, step: int) -> None:
+        """Walk the entries of the round; where they are not known, the rows of the batch."""
+        frame = self.scene.frame
+        assert frame is not None
+        if isinstance(frame.story, RoundStory):
+            found = entries(frame.story)
+            here = self._entry
+            if found:
+                edge = 0 if step > 0 else len(found) - 1
+                place = edge if here is None else min(max(found.index(here) + step, 0), len(found) - 1)
+                self.put_stop(found[place].stops[0].number)
+            return
+        rows = round_rows(frame.snapshot)
+        at = next((i for i, row in enumerate(rows) if row.submission == self.scene.selected), None)
+        if rows:
+            place = (0 if step > 0 else -1) if at is None else min(max(at + step, 0), len(rows) - 1)
+            self.select(rows[place].submission, rows[place].request)
+
+    @property
+    def _entry(self) -> Entry | None:
+        """The entry at the cursor: that of the stop, else the first of the selected request."""
+        frame, stop = self.scene.frame, self.scene.stop
+        story = frame.story if frame is not None else None
+        if not isinstance(story, RoundStory):
+            return None
+        for entry in entries(story):
+            if stop is not None and entry.stops[0].number <= stop <= entry.stops[-1].end:
+                return entry
+            if stop is None and entry.submission == self.scene.selected:
+                return entry
+        return None
 
     def action_page(self, step: int) -> None:
         """One screenful: of requests where the list has the focus, of lines elsewhere."""
@@ -238,8 +381,8 @@ class MainScreen(Elsewhere):
 
     def _gone(self, destination: ToRound | ToRequest | NoDestination | None) -> None:
         match destination:
-            case ToRound(round_, note):
-                self.go(round_, message=f"Round {round_:,}: {note}." if note else "", message_role="message")
+            case ToRound(round_, stop):
+                self.go(round_, stop=stop, message="")
             case ToRequest(request):
                 self.seek_request(request)
             case NoDestination(reason):
@@ -251,7 +394,7 @@ class MainScreen(Elsewhere):
         if head is None or self.scene.frame is None:
             return self.say("There is no position yet.")
         part = f"{head.node}/{head.rank}:" if len(head.parts) > 1 else ""
-        position = clean(f"{head.name}@{part}{self.scene.frame.snapshot.round}")
+        position = clean(f"{head.name}@{part}{self.scene.position}")
         self.app.copy_to_clipboard(position)
         return self.say(f"Copied {position} (the terminal must allow it).")
 
@@ -271,15 +414,9 @@ class MainScreen(Elsewhere):
         """Show every key."""
         self.app.push_screen(Sheet("Help", lambda width: help_lines(self.keys, width)))
 
-    def action_why(self) -> None:
-        """Say why the selected request is scheduled or not."""
-        frame = self.scene.frame
-        request = None if frame is None or self.scene.selected is None else frame.request(self.scene.selected)
-        if frame is None or request is None:
-            return self.say("No request is selected in this round.")
-        if request.cause is None:
-            return self.say(WHY_UNKNOWN)
-        return self.say(f"{clean(request.request)}: {clean(request.cause.words)} ({frame.snapshot.decisions}).")
+    def action_pages(self) -> None:
+        """Open the map of all pages."""
+        open_pages(self)
 
     def action_later(self, what: str) -> None:
         """Say what this key will do and why it cannot now."""

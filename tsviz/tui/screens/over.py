@@ -15,11 +15,14 @@ from textual.screen import Screen
 
 from tsviz.tui.key import Key
 from tsviz.tui.keys import display
-from tsviz.tui.lines import Document, Line, Lines, Span, clip
+from tsviz.tui.lines import Line, Lines, Span, clip
 from tsviz.tui.panes.sheets import key_lines
 from tsviz.tui.scene import Scene
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.widgets.pane import Pane
+
+_ALWAYS = 2
+"""Help and the way back are offered however narrow the screen is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +115,16 @@ class Over(Screen[Jump | None]):
         """Return the message, otherwise the keys that fit; each is a button."""
         if self.message:
             return clip(Line((Span(f" {self.message}", self.message_role),)), width)
+        offered = [_button(key) for key in self.keys if key.word]
+        kept = offered[-_ALWAYS:]
+        room = width - 1 - sum(Line(button).cells for button in kept)
         spans = [Span(" ")]
-        for key in self.keys:
-            if key.word:
-                target = ("action", key.action)
-                spans += [Span(display(key.keys).split(" ")[0], "key", target), Span(f" {key.word}  ", "dim", target)]
-        return clip(Line(tuple(spans)), width)
+        for button in offered[:-_ALWAYS]:
+            room -= Line(button).cells
+            if room < 0:
+                break
+            spans += button
+        return clip(Line((*spans, *(span for button in kept for span in button))), width)
 
     def on_mount(self) -> None:
         """Show what is there."""
@@ -173,6 +180,6 @@ class Over(Screen[Jump | None]):
         self.dismiss(None)
 
 
-def document(lines: Iterable[Line], focus: int | None = None) -> Document:
-    """Return lines as a document that keeps `focus` in sight."""
-    return Lines(lines, focus)
+def _button(key: Key) -> tuple[Span, Span]:
+    target = ("action", key.action)
+    return Span(display(key.keys).split(" ")[0], "key", target), Span(f" {key.word}  ", "dim", target)

@@ -12,25 +12,45 @@ from functools import partial
 from textual.screen import Screen
 
 from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.stops import RoundStory
 from tsviz.tui.clean import shorten
 from tsviz.tui.fetch import Failure, Fetcher
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame
-from tsviz.tui.scene import Scene
-from tsviz.tui.screens.answers import Answered, Found, History, Marked, Opened, found, history, marked, opened
+from tsviz.tui.scene import Detail, Scene
+from tsviz.tui.screens.answers import (
+    LOOKED_UP,
+    Answered,
+    Found,
+    Marked,
+    Opened,
+    detail,
+    found,
+    marked,
+    opened,
+)
+from tsviz.tui.strip import Strip, StripAsk, Window
+from tsviz.tui.strips import fetch_strip
 
+FIRST_STOP, LAST_STOP = 0, -1
+"""Wishes for a stop that is known only when the round has come: its first, its last."""
 SPEEDS_ROUNDS_PER_SECOND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _FASTEST_TICK_S = 0.1
+_REST_S = 0.12
+"""How long the cursor stands still before an answer that takes its time is looked for."""
 
 
 class SteppingScreen(Screen[None]):
     """Holds the scene and the fetcher; subclasses draw (`redraw`) and turn keys into moves."""
 
-    def __init__(self, view: RecordedView, start_round: int, request: str | None) -> None:
+    def __init__(self, view: RecordedView, start_round: int, request: str | None, start_stop: int | None) -> None:
         super().__init__()
         self.scene = Scene(round=start_round)
         self.fetcher = Fetcher(view, self._deliver)
         self._first_request = request
+        self._first_stop = start_stop
         self._asked: Ask | None = None
+        self._stop_wish: int | None = None
+        self._strip_asked: StripAsk | None = None
         self._speed = 3
 
     def _deliver(self, result: object) -> None:
@@ -43,6 +63,7 @@ class SteppingScreen(Screen[None]):
     def on_mount(self) -> None:
         """Open the trace; nothing waits for it."""
         self._player = self.set_interval(1.0, self._tick, pause=True)
+        self._rest = self.set_timer(_REST_S, self._ask_detail, pause=True)
         self.fetcher.start()
         self.fetcher.do("open", opened)
 
@@ -59,20 +80,22 @@ class SteppingScreen(Screen[None]):
         """Show a sentence in the last line until the next key."""
         self.put(message=message, message_role=role)
 
-    def go(self, round_: int, **changes: object) -> None:
-        """Move to a round, held to the trace; at its ends a sentence says so."""
+    def go(self, round_: int, stop: int | None = None, **changes: object) -> None:
+        """Move to a round, and to a stop in it, held to the trace; at its ends a sentence says so."""
+        self._stop_wish = stop
+        changes |= {"stop": None, "folds": frozenset()}
         scene, rounds = self.scene, self.scene.rounds
         if rounds == 0:
             return self.say("This trace has no rounds." if scene.head else "The trace is still being opened.")
         if round_ > rounds and scene.head is not None and scene.head.live:
-            return self.want(Ask(LAST, scene.selected, scene.filter, scene.order), **changes)
+            return self.want(Ask(LAST, scene.selected, scene.filter, scene.order, scene.pinned), **changes)
         held = min(max(round_, 1), rounds)
         if held != round_ and "message" not in changes:
             words = "the last" if round_ > rounds else "the first"
             changes |= {"message": f"Round {held:,} is {words} round of this trace.", "message_role": "message"}
             self.stop_playing()
         scene = replace(scene, round=held, **changes)  # type: ignore[arg-type]
-        return self.want(Ask(held, scene.selected, scene.filter, scene.order), **changes)
+        return self.want(Ask(held, scene.selected, scene.filter, scene.order, scene.pinned), **changes)
 
     def want(self, ask: Ask, **changes: object) -> None:
         """Ask for a frame and show what can be shown before it comes."""
@@ -87,10 +110,57 @@ class SteppingScreen(Screen[None]):
             self.scene = replace(self.scene, filter=ask.filter, order=ask.order, **changes)  # type: ignore[arg-type]
             self._show(frame)
 
+    def step_stop(self, step: int) -> None:
+        """Go to the next (1) or previous (-1) stop, on to the next round behind the last one."""
+        scene = self.scene
+        if scene.frame is None or scene.loading:
+            return self.go(scene.round, stop=FIRST_STOP if step > 0 else LAST_STOP)
+        story = scene.frame.story
+        if not isinstance(story, RoundStory):
+            return self.say(f"{story.words}{f' {story.command} derives it.' if story.command else ''}")
+        number = story.step(scene.stop, step) if scene.stop is not None or step > 0 else None
+        if number is not None:
+            return self.put_stop(number)
+        if not 1 <= scene.round + step <= scene.rounds:
+            return self.go(scene.round + step, stop=scene.stop)
+        return self.go(scene.round + step, stop=FIRST_STOP if step > 0 else LAST_STOP, message="")
+
+    def put_stop(self, number: int) -> None:
+        """Put the cursor on a stop of the round that is shown, and select the request it is about."""
+        frame = self.scene.frame
+        story = frame.story if frame is not None else None
+        if frame is None or not isinstance(story, RoundStory):
+            return None
+        stop = story.at(number)
+        if stop is None:
+            last = max((each.end for each in story.stops()), default=0)
+            return self.say(f"Round {story.round:,} has stops 1 to {last:,}.", "bad")
+        self.scene = replace(self.scene, stop=number, folds=frozenset())
+        found = next((r for r in frame.snapshot.requests if r.submission == stop.submission), None)
+        if found is None and stop.request:
+            found = next((r for r in reversed(frame.snapshot.requests) if r.request == stop.request), None)
+        if found is not None and found.submission != self.scene.selected:
+            return self.select(found.submission, found.request)
+        return self.put()
+
+    def seek_detail(self) -> None:
+        """Look up what the open view of the inspector needs, once the cursor has come to rest."""
+        self._rest.stop()
+        if self.scene.view in LOOKED_UP and self.scene.frame is not None:
+            self._rest = self.set_timer(_REST_S, self._ask_detail)
+
+    def _ask_detail(self) -> None:
+        scene = self.scene
+        if scene.frame is None or scene.view not in LOOKED_UP or scene.answer_for(scene.view) is not None:
+            return
+        round_ = scene.frame.snapshot.round
+        job = partial(detail, name=scene.view, round_=round_, submission=scene.selected)
+        self.fetcher.do("detail", job)
+
     def select(self, submission: int, request: str) -> None:
         """Select a request: the cursor bar moves now, its tables come with the frame."""
         scene = self.scene
-        self.want(Ask(scene.round, submission, scene.filter, scene.order), selected_id=request)
+        self.want(Ask(scene.round, submission, scene.filter, scene.order, scene.pinned), selected_id=request)
 
     def list_requests(self, filter_: str | None = None, order: str | None = None) -> None:
         """Filter or order the list of requests anew."""
@@ -99,7 +169,7 @@ class SteppingScreen(Screen[None]):
         order = scene.order if order is None else order
         if scene.rounds == 0:
             return self.put(filter=filter_, order=order)
-        return self.want(Ask(scene.round, scene.selected, filter_, order), message="")
+        return self.want(Ask(scene.round, scene.selected, filter_, order, scene.pinned), message="")
 
     def next_order(self) -> None:
         """Order the requests in the next of the known ways."""
@@ -119,9 +189,40 @@ class SteppingScreen(Screen[None]):
         self.say(f"Looking for {shorten(request, 40)} …")
         self.fetcher.do("find", partial(found, request=request, round_=max(self.scene.round, 1)))
 
-    def seek_history(self, buckets: int) -> None:
-        """Fetch the pool strip for so many columns."""
-        self.fetcher.do("history", partial(history, buckets=buckets))
+    def seek_strip(self, *, follow: bool = False) -> None:
+        """Fetch the timeline for its window, unless it is there; `follow` moves the window to the cursor."""
+        scene = self.scene
+        cells, lanes = self.strip_size
+        if not scene.rounds or cells < 1:
+            return
+        window = scene.window if scene.window.size else Window(1, scene.rounds)
+        if follow:
+            window = window.with_round(min(max(scene.round, 1), scene.rounds), scene.rounds)
+        if window != scene.window:
+            self.scene = scene = replace(scene, window=window)
+        here = scene.round if scene.lane_order == "here" else 0
+        ask = StripAsk(window, cells, lanes, scene.selected, scene.filter, scene.lane_order, scene.pinned, here)
+        if ask == self._strip_asked:
+            return
+        shown = scene.strip
+        if shown is not None and replace(shown.ask, selected=ask.selected) == ask and self._in_sight(shown):
+            return
+        self._strip_asked = ask
+        self.fetcher.do("strip", partial(fetch_strip, ask=ask))
+
+    def _in_sight(self, strip: Strip) -> bool:
+        """Whether the selected request has a lane, or can have none."""
+        return not strip.lanes or any(lane.submission == self.scene.selected for lane in strip.lanes)
+
+    def put_window(self, window: Window) -> None:
+        """Show other rounds in the timeline."""
+        self.put(window=window)
+        self.seek_strip()
+
+    @property
+    def strip_size(self) -> tuple[int, int]:
+        """Cells of rounds and lanes that the timeline has room for."""
+        raise NotImplementedError
 
     def on_answered(self, message: Answered) -> None:
         """Take what the fetching thread found."""
@@ -134,9 +235,12 @@ class SteppingScreen(Screen[None]):
                     self.seek_request(self._first_request)
                 if head.rounds:
                     start = self.scene.round
-                    self.go(head.rounds if start == LAST else start)
-            case History(occupied):
-                self.put(pool_history=occupied)
+                    stop, self._first_stop = self._first_stop, None
+                    self.go(head.rounds if start == LAST else start, stop=stop)
+            case Detail() as found:
+                self.put(detail=found)
+            case Strip() as strip if strip.ask == self._strip_asked:
+                self.put(strip=strip)
             case Marked(None, step):
                 self.say(f"No {'later' if step > 0 else 'earlier'} round schedules the selected request.")
             case Marked(int() as round_, _):
@@ -151,6 +255,7 @@ class SteppingScreen(Screen[None]):
 
     def _show(self, frame: Frame) -> None:
         snapshot, scene = frame.snapshot, self.scene
+        moved = scene.frame is None or scene.frame.snapshot.round != snapshot.round
         selected = frame.ask.selected if frame.ask.selected is not None else snapshot.selected
         request = frame.request(selected)
         message = scene.message
@@ -166,6 +271,20 @@ class SteppingScreen(Screen[None]):
             error="",
             message=message,
         )
+        self._settle_stop(frame)
+        self.seek_strip(follow=moved)
+        self.seek_detail()
+
+    def _settle_stop(self, frame: Frame) -> None:
+        """Put the cursor on the stop that was wished for when the round was not there yet."""
+        wish, self._stop_wish = self._stop_wish, None
+        if wish is None:
+            return None
+        story = frame.story
+        if not isinstance(story, RoundStory):
+            return self.say(f"{story.words}{f' {story.command} derives it.' if story.command else ''}")
+        number = story.step(None, 1 if wish == FIRST_STOP else -1) if wish in (FIRST_STOP, LAST_STOP) else wish
+        return self.say(f"Round {story.round:,} has no stops.") if number is None else self.put_stop(number)
 
     def _arrive(self, result: Found) -> None:
         name = shorten(result.request, 40)
@@ -211,4 +330,5 @@ class SteppingScreen(Screen[None]):
 
 
 _FAILED = {"mark": "The next mark could not be read", "find": "The request could not be looked for",
-           "history": "The pool over time could not be read"}  # fmt: skip
+           "strip": "The timeline could not be read",
+           "detail": "What this view shows could not be read"}  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import groupby
 from operator import attrgetter
 from typing import ClassVar
@@ -18,13 +17,10 @@ from textual.widget import Widget
 
 from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Line, Lines, Target, target_at
-from tsviz.tui.scene import Scene
+from tsviz.tui.scene import Build, Scene
 from tsviz.tui.theme import COMPONENTS, role_styles
 
 _role = attrgetter("role")
-
-Build = Callable[[Scene, int, int], Document]
-"""A pane's pure function: scene, width and height in cells to a document."""
 
 
 class Pane(ScrollView, can_focus=True, inherit_bindings=False):
@@ -46,10 +42,15 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
     class Chosen(Message):
         """A target was clicked (or the wheel turned over a pane that steps rounds)."""
 
-        def __init__(self, pane: Pane, target: Target) -> None:
+        def __init__(self, pane: Pane, target: Target, cell: int = 0) -> None:
             super().__init__()
             self.pane = pane
             self.target = target
+            self.cell = cell
+            """The terminal cell of the pane that was meant."""
+
+    class Resized(Message):
+        """A pane that is drawn from what was fetched for its size has another one."""
 
     def __init__(
         self,
@@ -139,6 +140,8 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
     def on_resize(self) -> None:
         """Build for the new size."""
         self._update()
+        if self._wheel_steps:
+            self.post_message(self.Resized())
 
     def on_show(self) -> None:
         """Build what was not built while hidden."""
@@ -177,18 +180,20 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
             return
         target = target_at(self._line(where.y + self.scroll_offset.y), where.x)
         if target is not None:
-            self.post_message(self.Chosen(self, target))
+            self.post_message(self.Chosen(self, target, where.x))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Step a round where the wheel steps; otherwise scroll as usual."""
-        if self._wheel_steps:
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Chosen(self, ("step", 1)))
+        """Step a round where the wheel steps, with ctrl zoom, with shift pan; otherwise scroll as usual."""
+        self._turned(event, 1)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Step a round back where the wheel steps; otherwise scroll as usual."""
-        if self._wheel_steps:
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Chosen(self, ("step", -1)))
+        """Step a round back where the wheel steps, with ctrl zoom, with shift pan; otherwise scroll as usual."""
+        self._turned(event, -1)
+
+    def _turned(self, event: events.MouseScrollDown | events.MouseScrollUp, way: int) -> None:
+        if not self._wheel_steps:
+            return
+        event.stop()
+        event.prevent_default()
+        target: Target = ("zoom", -way) if event.ctrl else (("pan", way) if event.shift else ("step", way))
+        self.post_message(self.Chosen(self, target, event.x))

@@ -1,0 +1,44 @@
+"""Views of recordings that ship, with their decisions derived once; and folders of its own for what a user keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tsviz.replay.index import build_index
+from tsviz.replay.recorded import open_view
+from tsviz.replay.snapshot import RecordedView
+from tsviz.trace.reader import open_bundle
+
+TRACES = Path(__file__).parents[2] / "traces"
+
+Incident = Callable[..., RecordedView]
+
+
+@pytest.fixture(scope="session")
+def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
+    """Open a shipped trace by name; `derived=False` leaves its decisions unknown."""
+    patch = pytest.MonkeyPatch()
+    cache = tmp_path_factory.mktemp("cache")
+
+    def open_(name: str, node: str | None = None, *, derived: bool = True) -> RecordedView:
+        patch.setenv("TSVIZ_CACHE", str(cache / ("derived" if derived else "none")))
+        patch.chdir(TRACES.parent)
+        bundle = open_bundle(Path("traces") / name)
+        part = bundle.part(node)
+        if derived:
+            build_index(part)
+        return open_view(bundle, part.node, part.rank)
+
+    yield open_
+    patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep state and configuration below `tmp_path`."""
+    monkeypatch.setenv("TSVIZ_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("TSVIZ_CONFIG", str(tmp_path / "config"))
+    return tmp_path

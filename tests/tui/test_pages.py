@@ -1,0 +1,224 @@
+"""The pages screen on a shipped incident: whole screens, keys, mouse, and what it costs to draw 50,000 pages."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from tests.tui.fakes import HEAD, FakeView
+from tests.tui.helpers import compare, main_screen, screen_text, settle
+from tsviz.replay import pages_values as v
+from tsviz.replay.index import build_index
+from tsviz.replay.pages_values import PageGroup, PageLife, PagesMap
+from tsviz.replay.recorded import open_view
+from tsviz.trace.reader import open_bundle
+from tsviz.tui.app import DebuggerApp
+from tsviz.tui.pages_scene import PagesScene
+from tsviz.tui.panes.pages import geometry, pages_map, parent_at
+from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
+from tsviz.tui.screens.main import MainScreen
+from tsviz.tui.screens.pages import PagesScreen
+from tsviz.tui.widgets.pane import Pane
+
+INCIDENTS = Path(__file__).parents[2] / "traces"
+SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
+
+
+def app_of(incident: str, round_: int, *, decided: bool = True, theme: str = "tsviz-dark") -> DebuggerApp:
+    """Return the application on a shipped incident, with its decisions derived or not."""
+    bundle = open_bundle(INCIDENTS / incident)
+    if decided:
+        build_index(bundle.parts[0])
+    return DebuggerApp(open_view(bundle), start_round=round_, theme=theme)
+
+
+async def opened(pilot: Pilot[None], *keys: str) -> PagesScreen:
+    """Open the pages screen, press keys, and return it when everything that was asked for is shown."""
+    await settle(pilot)
+    for key in ("m", *keys):
+        await pilot.press(key)
+        await settle(pilot)
+        await pilot.pause()
+    screen = pilot.app.screen
+    assert isinstance(screen, PagesScreen)
+    return screen
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_pages_of_a_retraction(size: str) -> None:
+    """Round 101 of retract-and-grant: r6 takes what r1 and r3 lost, its pages lit; the life of page 1 beside it."""
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES[size]) as pilot:
+        await opened(pilot)
+        compare(pilot.app, f"pages-{size}")
+
+
+async def test_the_pages_of_two_groups() -> None:
+    """Round 25 of bounded-replay: each parent with the letter of its group; nothing decided, so much is ?."""
+    app = app_of("bounded-replay", 25, decided=False)
+    app_size = SIZES["120x40"]
+    async with app.run_test(size=app_size) as pilot:
+        await opened(pilot, "down", "right")
+        compare(pilot.app, "pages-groups-120x40")
+        screen = await opened_again(pilot, "tab")
+        assert screen.scene.group == 0
+        assert (await opened_again(pilot, "tab")).scene.group == 1
+        assert (await opened_again(pilot, "tab")).scene.group is None
+
+
+async def opened_again(pilot: Pilot[None], *keys: str) -> PagesScreen:
+    """Press keys on the pages screen."""
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+        await pilot.pause()
+    screen = pilot.app.screen
+    assert isinstance(screen, PagesScreen)
+    return screen
+
+
+async def test_a_view_without_pages_says_so() -> None:
+    """The error stands where the map would be, and the screen can be left."""
+    async with DebuggerApp(FakeView(), start_round=3).run_test(size=SIZES["80x24"]) as pilot:
+        await opened(pilot)
+        assert "does not tell its pages" in screen_text(pilot.app)
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_keys_move_over_pages_and_rounds() -> None:
+    """n, N, p, P, home and end move the round; arrows the page; [ and ] follow the page's life."""
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot)
+        for key, round_ in (("n", 102), ("N", 112), ("p", 111), ("P", 101), ("]", 102), ("]", 164), ("[", 102)):
+            assert (await opened_again(pilot, key)).scene.round == round_, key
+        for key, parent in (("right", 2), ("down", 26), ("left", 25), ("up", 1), ("up", 1), ("right", 2), ("left", 1)):
+            assert (await opened_again(pilot, key)).scene.parent == parent, key
+        assert (await opened_again(pilot, "pagedown")).scene.parent == 49
+        assert (await opened_again(pilot, "pageup")).scene.parent == 1
+        assert (await opened_again(pilot, "end")).scene.round == 310
+        await pilot.press("n")
+        assert "is the last round" in screen.scene.message
+        assert (await opened_again(pilot, "home")).scene.round == 1
+
+
+async def test_a_request_lights_up_and_is_taken_back() -> None:
+    """Enter lights the owner of a page, . and , walk its pages; the main screen takes over round and request."""
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot, "enter")
+        assert screen.scene.lit is None
+        screen = await opened_again(pilot, "right", "right", *["right"] * 8, "enter")
+        assert (screen.scene.lit_name, screen.scene.parent) == ("r2", 11)
+        lit = sorted(screen.scene.lit_pages[0])
+        assert (await opened_again(pilot, "full_stop")).scene.parent == lit[lit.index(11) + 1]
+        assert (await opened_again(pilot, "comma")).scene.parent == 11
+        await opened_again(pilot, "n")
+        await pilot.press("escape")
+        await settle(pilot)
+        main = main_screen(pilot.app)
+        assert (main.scene.round, main.scene.selected_id) == (102, "r2")
+
+
+async def test_go_to_takes_a_round_or_a_request() -> None:
+    """g 200 goes there; g r2 lights r2; a request without pages is said to have none."""
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot)
+        for typed, said in (("200", ""), ("r2", ""), ("nobody", "nobody holds no page in this round.")):
+            await pilot.press("g")
+            await pilot.pause()
+            pilot.app.screen.query_one(Input).value = typed
+            await pilot.press("enter")
+            await settle(pilot)
+            await pilot.pause()
+            assert screen.scene.message == said
+        assert (screen.scene.round, screen.scene.lit_name) == (200, "r2")
+
+
+async def test_the_mouse_does_everything() -> None:
+    """Hover tells, a click moves, a second lights, an event of the life goes to its round."""
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot)
+        await pilot.hover("#pages-map", offset=(9, 1))
+        await pilot.pause()
+        assert screen.scene.hover == (2, 0)
+        assert "page 2 of full" in screen.query_one("#pages-under", Pane).document.line(0).text
+        await pilot.click("#pages-map", offset=(24, 1))
+        await settle(pilot)
+        assert screen.scene.parent == 9
+        was = screen.scene.lit
+        await pilot.click("#pages-map", offset=(24, 1))
+        await settle(pilot)
+        assert screen.scene.lit != was
+        await pilot.click("#page-life", offset=(4, 3))
+        await settle(pilot)
+        await pilot.pause()
+        assert screen.scene.round in {event.round for event in screen.scene.life.events}  # type: ignore[union-attr]
+        await pilot._post_mouse_events(
+            [__import__("textual.events").events.MouseScrollDown], "#pages-header", offset=(3, 0)
+        )
+        await settle(pilot)
+
+
+async def test_sheets_and_copy() -> None:
+    """? and L open sheets, y copies the query that tells the page's life."""
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
+        await opened(pilot, "y")
+        assert pilot.app.clipboard == "FROM page_life('full', 1)"
+        for key, holds in (("question_mark", "Light all pages"), ("l", "prefix index until it is evicted")):
+            await pilot.press(key)
+            await pilot.pause()
+            assert holds in screen_text(pilot.app)
+            await pilot.press("escape")
+
+
+def big_map(parents: int) -> PagesMap:
+    """Return a map of one group whose page p has code p mod 11."""
+    codes = bytes([0, *(p % 11 for p in range(1, parents + 1))])
+    return PagesMap(
+        round=1, groups=(PageGroup("full", "full", 1, 16),), parents=array("b", bytes(parents + 1)), codes=(codes,),
+        owners=(array("i", [-1] * (parents + 1)),), shares=(bytes([3] * (parents + 1)),), counts=({},), tickets={},
+        names={}, empty_parents=0, unknown_parents=0, unknown_cached=0, source="none",
+    )  # fmt: skip
+
+
+def test_only_visible_lines_are_made() -> None:
+    """50,000 pages are 782 lines of 64; line 781 holds the last 16, and each cell's place is found again."""
+    scene = PagesScene(HEAD, 1, map=big_map(50_000))
+    document = pages_map(scene, 80, 30)
+    assert document.height == 782
+    text = document.line(781).text
+    assert text.startswith(" 49985 ")
+    assert len(text.split(maxsplit=1)[1].replace(" ", "")) == 16
+    shape = geometry(scene.map, 80, 30)  # type: ignore[arg-type]
+    for index in (0, 7, 8, 63):
+        assert parent_at(scene, (80, 30), shape.x_of(index, 0), 2) == (129 + index, 0)
+    assert parent_at(scene, (80, 30), shape.x_of(8, 0) - 1, 2) is None
+    assert parent_at(scene, (80, 30), shape.x_of(20, 0), 781) is None
+
+
+def test_packed_parents_have_a_cell_a_page() -> None:
+    """Two groups of 4 and 1 pages a parent: a letter and four cells each; the fifth cell belongs to the next."""
+    base = big_map(8)
+    pages = replace(
+        base,
+        groups=(PageGroup("full", "full", 4, 16), PageGroup("state", "state", 1, 64)),
+        parents=array("b", [0, 0, 1, -1, -2, 0, 0, 0, 0]),
+        codes=(bytes([v.EMPTY, v.OWNED, v.SHARED, *[v.EMPTY] * 30]), bytes([0, 0, v.CACHED, *[0] * 6])),
+        owners=(array("i", [-1] * 33), array("i", [-1] * 9)), shares=(bytes([2] * 33), bytes(9)),
+    )  # fmt: skip
+    line = pages_map(PagesScene(HEAD, 1, map=pages, parent=8), 60, 5).line(0)
+    assert line.text == "    1 a■2·· b▒     ∙     ?    a···· a···· a···· a····"
+    scene = PagesScene(HEAD, 1, map=pages)
+    assert [parent_at(scene, (60, 5), x, 0) for x in (7, 10, 11, 12, 15)] == [(1, 0), (1, 3), None, (2, 0), (2, 0)]
+
+
+def test_help_and_legend_have_a_line_for_everything() -> None:
+    """Every code of a page and every key is explained."""
+    legend = "\n".join(line.text for line in pages_legend(90))
+    assert all(name in legend for name in v.CODES)
+    assert "escape" not in "\n".join(line.text for line in pages_help(90))
+    assert PageLife(0, 1, (), True).events == ()

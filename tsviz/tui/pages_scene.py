@@ -1,0 +1,74 @@
+"""What the pages screen shows, in one frozen value, and what it asks of a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from tsviz.replay.pages_values import PageLife, PagesMap
+from tsviz.replay.snapshot import TraceHead
+
+
+class Pages(Protocol):
+    """The pages of one part at every round (`tsviz.replay.pages_map.PagesHistory`)."""
+
+    def at(self, round_: int) -> PagesMap:
+        """Return the map behind the plan of a round."""
+        ...
+
+    def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:
+        """Return the pages of a request behind the plan of a round, by group."""
+        ...
+
+    def life(self, group: int, page: int) -> PageLife:
+        """Return what happened to a page, in order."""
+        ...
+
+
+@runtime_checkable
+class PagesView(Protocol):
+    """A view that knows its pages."""
+
+    @property
+    def pages(self) -> Pages:
+        """The pages; reading them may take a while the first time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PagesScene:
+    """The map of a round, the place of the cursor, and whose pages are lit."""
+
+    head: TraceHead
+    round: int
+    map: PagesMap | None = None
+    life: PageLife | None = None
+    parent: int = 1
+    child: int = 0
+    group: int | None = None
+    """The only group that is drawn; None: all."""
+    lit: int | None = None
+    """Submission whose pages are lit."""
+    lit_name: str = ""
+    lit_pages: tuple[frozenset[int], ...] = ()
+    hover: tuple[int, int] | None = None
+    """Parent and child under the pointer."""
+    loading: bool = True
+    error: str = ""
+    message: str = ""
+
+    @property
+    def page(self) -> tuple[int, int] | None:
+        """(group, page) under the cursor; None where no group is known to hold its parent."""
+        return None if self.map is None else place(self.map, self.group, self.parent, self.child)
+
+
+def place(pages: PagesMap, only: int | None, parent: int, child: int) -> tuple[int, int] | None:
+    """Return (group, page) at a place of the map; with `only`, or a single group, also in a parent that is empty."""
+    found = pages.page_at(parent, child)
+    single = 0 if len(pages.groups) == 1 else only
+    if found is not None or single is None or child >= pages.groups[single].packing:
+        return found
+    if pages.parents[parent] >= 0:
+        return None
+    return single, 1 + (parent - 1) * pages.groups[single].packing + child

@@ -1,0 +1,198 @@
+"""The phases of a round in the order of the role's grammar, each candidate with its verdict, each open to its stops.
+
+Virtual: a phase with 3,000 candidates costs what is seen of it. What is open is the entry at the cursor (without a
+stop, the selected request's), and what was opened or closed by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from tsviz.replay.stops import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, PhaseStory, RoundStory, Stop
+from tsviz.tui.clean import clean, fit, shorten
+from tsviz.tui.glyphs import OUTCOMES, SELECTED
+from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, line, wrapped
+from tsviz.tui.numbers import grouped
+from tsviz.tui.panes.facts import fact_lines
+from tsviz.tui.scene import Scene
+
+_NUMBER_CELLS = 4
+_ID_CELLS = 13
+_INDENT = _NUMBER_CELLS + 3
+
+
+def phases(scene: Scene, story: RoundStory, width: int) -> list[Document]:
+    """Return the phases of a story, one document a run of closed entries, one an open entry."""
+    parts: list[Document] = []
+    if story.opening:
+        parts.append(Lines((line(Span(" before the first phase", "heading")), *_facts(story.opening, width, 5))))
+    for phase in story.phases:
+        parts.append(Lines((_head(phase, scene, width), *_facts(phase.stop.facts, width, _INDENT))))
+        parts += _entries(scene, phase, width)
+    if story.behind:
+        parts.append(Lines((line(Span(" behind the plan", "heading")), *_facts(story.behind, width, 5))))
+    return parts
+
+
+def entries(story: RoundStory) -> list[Entry]:
+    """Return every entry of a round in order: what up and down walk."""
+    return [entry for phase in story.phases for entry in phase.entries]
+
+
+def open_entries(scene: Scene, story: RoundStory) -> frozenset[int]:
+    """Return the first stops of the entries that are open."""
+    found = set(scene.folds)
+    for entry in entries(story):
+        first, last = entry.stops[0].number, entry.stops[-1].end
+        mine = entry.submission == scene.selected and entry.submission >= 0
+        here = first <= scene.stop <= last if scene.stop is not None else mine
+        if here and entry.stops[0].kind != IN_PLACE:
+            found ^= {first}
+    return frozenset(found)
+
+
+def _head(phase: PhaseStory, scene: Scene, width: int) -> Line:
+    here = scene.stop == phase.stop.number
+    left = f"{phase.budget_tokens:,} tok left"
+    if phase.holdback_tokens:
+        left += f", {phase.holdback_tokens:,} held back"
+    left += f", {phase.batch_rows:,} in batch"
+    name = f" {phase.stop.number:>{_NUMBER_CELLS - 1}} {phase.name} "
+    room = width - len(name) - 2
+    note = shorten(left, max(room, 0))
+    rule = "─" * max(width - len(name) - len(note) - 2, 0)
+    spans = (Span(name, "heading"), Span(rule, "rule"), Span(f" {note} ", "dim"))
+    return Line(spans, "cursor" if here else "", ("stop", phase.stop.number))
+
+
+def _entries(scene: Scene, phase: PhaseStory, width: int) -> Iterator[Document]:
+    story = scene.frame.story if scene.frame is not None else None
+    opened = open_entries(scene, story) if isinstance(story, RoundStory) else frozenset()
+    closed: list[Entry] = []
+    if not phase.entries:
+        yield Lines((line(Span(" " * _INDENT + "nobody", "dim")),))
+    for entry in phase.entries:
+        if entry.stops[0].number in opened:
+            if closed:
+                yield _closed(closed, scene, width)
+                closed = []
+            yield _open(entry, scene, width)
+        else:
+            closed.append(entry)
+    if closed:
+        yield _closed(closed, scene, width)
+
+
+def _closed(run: Sequence[Entry], scene: Scene, width: int) -> Document:
+    run = tuple(run)
+    at = None
+    if scene.stop is not None:
+        at = next((i for i, e in enumerate(run) if e.stops[0].number <= scene.stop <= e.stops[-1].end), None)
+    return Lazy(len(run), lambda y: _entry_line(run[y], scene, width, closed=True), at)
+
+
+def _entry_line(entry: Entry, scene: Scene, width: int, *, closed: bool) -> Line:
+    mark = OUTCOMES[entry.outcome]
+    first, last = entry.stops[0].number, entry.stops[-1].end
+    here = scene.stop is not None and (first <= scene.stop <= last if closed else scene.stop == first)
+    chosen = entry.submission == scene.selected and entry.submission >= 0
+    name = entry.request if entry.stops[0].kind != IN_PLACE else ""
+    words = entry.words
+    cells = min(max(_ID_CELLS, width // 5), 20)
+    spans = [
+        Span(f"{first:>{_NUMBER_CELLS}} ", "position" if here else "dim"),
+        Span(SELECTED.glyph if chosen else " ", SELECTED.role),
+        Span(f"{mark.glyph} ", mark.role),
+    ]
+    if name:
+        spans.append(Span(f"{fit(name, cells)} ", "strong" if chosen else "text"))
+    foldable = entry.stops[0].kind != IN_PLACE
+    spans.append(Span(clean(words), mark.role if name else "dim"))
+    whole = clip(Line(tuple(spans)), width - 2)
+    fold = Span(" " * max(width - 1 - whole.cells, 0) + ("▸" if closed else "▾"), "dim", ("fold", first))
+    return Line((*whole.spans, *((fold,) if foldable else ())), "cursor" if here else "", ("stop", first))
+
+
+def _open(entry: Entry, scene: Scene, width: int) -> Document:
+    parts: list[Document] = [Lines((_entry_line(entry, scene, width, closed=False),))]
+    focus = scene.stop
+    parts += [_stop(stop, entry, width, focus == stop.number) for stop in entry.stops]
+    whole = Stack(parts)
+    if focus is not None and entry.stops[0].number <= focus <= entry.stops[-1].end:
+        top = 0
+        for stop, part in zip(entry.stops, parts[1:], strict=True):
+            if stop.number == focus:
+                whole.focus = 0 if stop is entry.stops[0] else 1 + top
+            top += part.height
+    return whole
+
+
+def _stop(stop: Stop, entry: Entry, width: int, here: bool) -> Document:
+    lines: list[Line] = []
+    if stop is not entry.stops[0]:
+        mark = OUTCOMES[stop.outcome]
+        spans = (
+            Span(f"{stop.number:>{_NUMBER_CELLS}} ", "position" if here else "dim"),
+            Span("   "),
+            Span(f"{mark.glyph} ", mark.role),
+            Span(f"{_KINDS.get(stop.kind, stop.kind)} ", "dim"),
+            Span(clean(stop.words), "text"),
+        )
+        lines.append(clip(Line(spans, "cursor" if here else "", ("stop", stop.number)), width))
+    victims = [fact for fact in stop.facts if fact.kind == "victim"]
+    rest = [fact for fact in stop.facts if fact.kind != "victim"]
+    parts: list[Document] = [Lines(lines)]
+    if victims:
+        parts.append(victim_table(victims, width, _INDENT))
+    parts.append(Lines(_facts(rest, width, _INDENT)))
+    return Stack(parts)
+
+
+_KINDS = {ATTEMPT: "attempt", ITERATION: "turn", "grant": "grant"}
+
+
+def _facts(facts: Sequence[Fact], width: int, indent: int) -> list[Line]:
+    return [found for fact in facts for found in fact_lines(fact, width, indent)]
+
+
+def victim_table(victims: Sequence[Fact], width: int, indent: int) -> Document:
+    """Return every candidate of a turn: rank, tier, what it would release, its size, forwards out, and its fate."""
+    victims = tuple(victims)
+    room = width - indent
+    cells = max(min(16, room - 26), 6)
+    head = (
+        " " * indent + fit("rank", 5) + fit("request", cells) + fit("tier", 8) + fit("blocks", 7, "right")
+        + fit("tokens", 8, "right") + fit("out", 4, "right")
+    )  # fmt: skip
+    return Stack((
+        Lines((clip(line(Span(head, "column")), width),)),
+        Lazy(len(victims), partial(_victim, victims, width, indent, cells)),
+    ))  # fmt: skip
+
+
+def _victim(victims: Sequence[Fact], width: int, indent: int, cells: int, y: int) -> Line:
+    fact = victims[y]
+    numbers = fact.numbers
+    exempt, taken = bool(numbers["exempt"]), fact.marked
+    rank = "–" if exempt else grouped(numbers["choice"])
+    role = "retracted" if taken else ("dim" if exempt else "text")
+    spans = (
+        Span(" " * (indent - 2) + (f"{OUTCOMES['retracted'].glyph} " if taken else "  "), "retracted"),
+        Span(fit(rank, 5), role),
+        Span(fit(fact.request, cells), role),
+        Span(fit("prefill" if numbers["prefill_tier"] else "decode", 8), "dim"),
+        Span(fit("–" if numbers["prefill_tier"] else grouped(numbers["releasable_blocks"]), 7, "right"), role),
+        Span(fit(grouped(numbers["tokens"]), 8, "right"), role),
+        Span(fit(grouped(numbers["in_flight"]), 4, "right"), "warn" if numbers["in_flight"] else "dim"),
+        Span(f"  {fact.words}", role),
+    )
+    return clip(Line(spans, "", ("name", fact.request)), width)
+
+
+def unknown(words: str, command: str, width: int) -> Document:
+    """Return why there is no story, and the command that derives one."""
+    lines = wrapped(words, width, "dim", indent=3)
+    if command:
+        lines.append(line(Span("   $ ", "dim"), Span(clean(command), "accent")))
+    return Lines(lines)

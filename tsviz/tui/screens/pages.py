@@ -1,0 +1,315 @@
+"""The pages screen: every page of every group at a round, one of them in the inspector (debugger.md, section 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.screen import Screen
+
+from tsviz.replay.pages_values import PageLife, PagesMap
+from tsviz.replay.snapshot import RecordedView, TraceHead
+from tsviz.tui.clean import clean
+from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound
+from tsviz.tui.fetch import Fetcher
+from tsviz.tui.pages_keys import pages_bindings
+from tsviz.tui.pages_scene import PagesScene, PagesView, place
+from tsviz.tui.panes.page_card import page_facts, page_life
+from tsviz.tui.panes.pages import geometry, pages_map, parent_at, summary, under
+from tsviz.tui.panes.pages_edges import pages_bottom, pages_header
+from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
+from tsviz.tui.scene import Scene
+from tsviz.tui.screens.goto import GoTo
+from tsviz.tui.screens.sheet import Sheet
+from tsviz.tui.widgets.grid_pane import GridPane
+from tsviz.tui.widgets.pane import Pane
+
+_COLUMNS_FOR_CARD = 100
+_FRAME_COLUMNS = 3
+"""Border and scrollbar of the map where it has the whole width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Where the pages screen was left: the round, and the request that was lit."""
+
+    round: int
+    submission: int | None
+    request: str
+
+
+class PagesScreen(Screen[Left]):
+    """Answers where it was left."""
+
+    BINDINGS = pages_bindings()
+
+    class Ready(Message):
+        """The fetching thread has the map of a round, the life of a page and the pages of a request."""
+
+        def __init__(
+            self, asked: tuple[object, ...], found: PagesMap | str, life: PageLife | None,
+            lit: tuple[frozenset[int], ...],
+        ) -> None:  # fmt: skip
+            super().__init__()
+            self.asked, self.found, self.life, self.lit = asked, found, life, lit
+
+    def __init__(self, fetcher: Fetcher, head: TraceHead, round_: int, lit: int | None, lit_name: str) -> None:
+        super().__init__()
+        self._fetcher = fetcher
+        self.scene = PagesScene(head, round_, lit=lit, lit_name=lit_name)
+        self._asked: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """Place the panes."""
+        yield Pane(lambda _s, w, h: pages_header(self.scene, w, h), id="pages-header", wheel_steps=True)
+        yield Pane(lambda _s, w, h: summary(self.scene, w, h), id="pages-summary")
+        with Horizontal(id="pages-body"):
+            yield GridPane(lambda _s, w, h: pages_map(self.scene, w, h), id="pages-map", title="Pages", focusable=True)
+            with Vertical(id="page-card") as card:
+                card.border_title = "Page"
+                yield Pane(lambda _s, w, h: page_facts(self.scene, w, h), id="page-facts")
+                yield Pane(lambda _s, w, h: page_life(self.scene, w, h), id="page-life")
+        yield Pane(lambda _s, w, h: under(self.scene, w, h), id="pages-under")
+        yield Pane(lambda _s, w, h: pages_bottom(self.scene, w, h), id="pages-bottom")
+
+    def on_mount(self) -> None:
+        """Ask for the map."""
+        self.query_one("#pages-map").focus()
+        self._ask()
+
+    def on_resize(self) -> None:
+        """Choose the layout for the size."""
+        self.set_class(self.size.width < _COLUMNS_FOR_CARD, "-narrow")
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Show the scene."""
+        if self.scene.map is not None:
+            self.query_one("#pages-summary").styles.height = 1 + min(len(self.scene.map.groups), 4)
+            per_line = geometry(self.scene.map, self.size.width - _FRAME_COLUMNS, self.size.height // 4).per_line
+            lines = -(-(len(self.scene.map.parents) - 1) // per_line)
+            most = self.size.height * 3 // 5 - 4
+            self._map_pane.styles.height = min(lines + 2, most) if self.has_class("-narrow") else "1fr"
+        for pane in self.query(Pane):
+            pane.show(Scene())
+
+    def put(self, **changes: object) -> None:
+        """Replace parts of the scene and show it."""
+        self.scene = replace(self.scene, **changes)  # type: ignore[arg-type]
+        self.redraw()
+
+    def _ask(self, **changes: object) -> None:
+        self.scene = replace(self.scene, **{"message": "", **changes})  # type: ignore[arg-type]
+        scene = self.scene
+        asked = (scene.round, scene.parent, scene.child, scene.group, scene.lit)
+        if asked != self._asked:
+            self._asked = asked
+            self._fetcher.do("pages", partial(self._fetch, scene, asked))
+        self.redraw()
+
+    def _fetch(self, scene: PagesScene, asked: tuple[object, ...], view: RecordedView) -> None:
+        """Run on the fetching thread: read, and post what was found."""
+        try:
+            if not isinstance(view, PagesView):
+                raise TypeError("this trace does not tell its pages")
+            pages = view.pages
+            found = scene.map if scene.map is not None and scene.map.round == scene.round else pages.at(scene.round)
+            where = place(found, scene.group, scene.parent, scene.child)
+            life = None if where is None else pages.life(*where)
+            lit = () if scene.lit is None else pages.held(scene.lit, found.round)
+        except Exception as error:  # whatever a view raises is shown, and the screen lives on
+            self.post_message(self.Ready(asked, f"{type(error).__name__}: {error}", None, ()))
+            return
+        self.post_message(self.Ready(asked, found, life, lit))
+
+    def on_pages_screen_ready(self, event: Ready) -> None:
+        """Show what was asked for last; what was overtaken is dropped."""
+        if event.asked != self._asked:
+            return
+        if isinstance(event.found, str):
+            self.put(error=event.found, loading=False)
+        else:
+            self.put(map=event.found, life=event.life, lit_pages=event.lit, round=event.found.round, loading=False,
+                     error="")  # fmt: skip
+            self._asked = (event.found.round, *event.asked[1:])
+
+    def go(self, round_: int) -> None:
+        """Go to a round, held to the trace; at its ends a sentence says so."""
+        rounds = self.scene.head.rounds
+        held = min(max(round_, 1), max(rounds, 1))
+        self._ask(round=held)
+        if held != round_:
+            self.put(message=f"Round {held:,} is {'the last' if round_ > rounds else 'the first'} round of this trace.")
+
+    def action_step(self, rounds: int) -> None:
+        """Step rounds."""
+        self.go(self.scene.round + rounds)
+
+    def action_first(self) -> None:
+        """First round."""
+        self.go(1)
+
+    def action_last(self) -> None:
+        """Last round."""
+        self.go(self.scene.head.rounds)
+
+    def action_event(self, step: int) -> None:
+        """Go to the next or previous round of this page's life."""
+        life, here = self.scene.life, self.scene.round
+        rounds = [] if life is None else sorted({event.round for event in life.events})
+        behind = [r for r in rounds if r > here] if step > 0 else [r for r in rounds if r < here][::-1]
+        if behind:
+            return self.go(behind[0])
+        return self.put(message=f"Nothing happened to this page {'after' if step > 0 else 'before'} round {here:,}.")
+
+    def action_goto(self) -> None:
+        """Ask where to go."""
+        head = self.scene.head
+        self.app.push_screen(GoTo(head.rounds, f"{head.node}/{head.rank}"), self._gone)
+
+    def _gone(self, destination: Destination | None) -> None:
+        match destination:
+            case ToRound(round_, _):
+                self.go(round_)
+            case ToRequest(request):
+                self._light_named(request)
+            case NoDestination(reason):
+                self.put(message=f"Nowhere to go: {reason}.")
+
+    def _light_named(self, request: str) -> None:
+        names = {} if self.scene.map is None else self.scene.map.names
+        found = next((submission for submission, name in names.items() if name == request), None)
+        if found is None:
+            return self.put(message=f"{clean(request)} holds no page in this round.")
+        return self._ask(lit=found, lit_name=request)
+
+    @property
+    def _map_pane(self) -> GridPane:
+        return self.query_one("#pages-map", GridPane)
+
+    def _per_line(self) -> int:
+        pages = self.scene.map
+        return 1 if pages is None else geometry(pages, *self._map_pane.scrollable_content_region.size).per_line
+
+    def action_move(self, across: int, down: int) -> None:
+        """Move the cursor by pages and lines."""
+        pages = self.scene.map
+        if pages is None:
+            return
+        parent, child = self.scene.parent + down * self._per_line(), self.scene.child + across
+        if not 0 <= child < self._packing(parent if down else self.scene.parent):
+            parent += across
+            child = 0 if across >= 0 else self._packing(parent) - 1
+        if 1 <= parent < len(pages.parents):
+            self._ask(parent=parent, child=min(child, self._packing(parent) - 1), hover=None)
+
+    def _packing(self, parent: int) -> int:
+        pages = self.scene.map
+        if pages is None or not 1 <= parent < len(pages.parents):
+            return 1
+        group = pages.parents[parent]
+        if group < 0:
+            single = 0 if len(pages.groups) == 1 else self.scene.group
+            return 1 if single is None else pages.groups[single].packing
+        return pages.groups[group].packing
+
+    def action_screenful(self, step: int) -> None:
+        """Move by a screenful of lines, stopping at the ends."""
+        pages = self.scene.map
+        if pages is not None:
+            lines, per_line = max(self._map_pane.size.height - 3, 1), self._per_line()
+            wanted = self.scene.parent + step * lines * per_line
+            last = len(pages.parents) - 1
+            column = (self.scene.parent - 1) % per_line
+            top, bottom = 1 + column, last - (last - 1 - column) % per_line
+            self._ask(parent=min(max(wanted, top), bottom), child=0, hover=None)
+
+    def action_light(self) -> None:
+        """Light the pages of the request that holds this page, or put the light out."""
+        scene, where = self.scene, self.scene.page
+        if scene.map is None:
+            return
+        owner = -1 if where is None else scene.map.owners[where[0]][where[1]]
+        if owner < 0 or owner == scene.lit:
+            message = "" if owner >= 0 or scene.lit is not None else "No request holds this page."
+            self._ask(lit=None, lit_name="", lit_pages=())
+            self.put(message=message)
+        else:
+            self._ask(lit=owner, lit_name=scene.map.names.get(owner, ""))
+
+    def action_lit(self, step: int) -> None:
+        """Go to the next or previous page that is lit, around the ends."""
+        pages, scene = self.scene.map, self.scene
+        if pages is None or not any(scene.lit_pages):
+            return self.put(message="No page is lit: enter lights those of the request that holds a page.")
+        places = sorted(
+            (pages.parent_of(g, page), (page - 1) % pages.groups[g].packing)
+            for g, found in enumerate(scene.lit_pages) for page in found
+        )  # fmt: skip
+        here = (scene.parent, scene.child)
+        behind = [p for p in places if p > here] if step > 0 else [p for p in places if p < here][::-1]
+        parent, child = behind[0] if behind else places[0 if step > 0 else -1]
+        return self._ask(parent=parent, child=child, hover=None)
+
+    def action_group(self, step: int) -> None:
+        """Draw one group only, or all."""
+        pages = self.scene.map
+        if pages is None or len(pages.groups) == 1:
+            return self.put(message="This trace has one group.")
+        order: list[int | None] = [None, *range(len(pages.groups))]
+        return self._ask(group=order[(order.index(self.scene.group) + step) % len(order)], child=0)
+
+    def action_copy(self) -> None:
+        """Copy the query that tells the life of the page under the cursor."""
+        pages, where = self.scene.map, self.scene.page
+        if pages is None or where is None:
+            return self.put(message="No page is under the cursor.")
+        name = pages.groups[where[0]].name.replace("'", "''")
+        query = clean(f"FROM page_life('{name}', {where[1]})")
+        self.app.copy_to_clipboard(query)
+        return self.put(message=f"Copied: {query}")
+
+    def action_legend(self) -> None:
+        """Show what each glyph means."""
+        self.app.push_screen(Sheet("Legend of the pages", pages_legend))
+
+    def action_help(self) -> None:
+        """Show every key."""
+        self.app.push_screen(Sheet("Help for the pages", pages_help))
+
+    async def action_theme(self) -> None:
+        """Do what the theme key of the main screen does."""
+        await self.app.run_action("next_theme")
+
+    def action_leave(self) -> None:
+        """Go back."""
+        self.dismiss(Left(self.scene.round, self.scene.lit, self.scene.lit_name))
+
+    def on_grid_pane_touched(self, event: GridPane.Touched) -> None:
+        """Show what is under the pointer; a press moves the cursor there, a second one lights the owner."""
+        size = self._map_pane.scrollable_content_region.size
+        found = None if event.x is None else parent_at(self.scene, size, event.x, event.y)
+        if event.pressed and found is not None:
+            if found == (self.scene.parent, self.scene.child):
+                return self.action_light()
+            return self._ask(parent=found[0], child=found[1], hover=None)
+        if found != self.scene.hover:
+            self.scene = replace(self.scene, hover=found)
+            self.query_one("#pages-under", Pane).show(Scene())
+        return None
+
+    async def on_pane_chosen(self, event: Pane.Chosen) -> None:
+        """Do what was clicked."""
+        match event.target:
+            case ("round", int() as round_):
+                self.go(round_)
+            case ("step", int() as step):
+                self.action_step(step)
+            case ("light", int() as submission):
+                names = {} if self.scene.map is None else self.scene.map.names
+                self._ask(lit=submission, lit_name=names.get(submission, ""))
+            case ("action", str() as action):
+                await self.run_action(action)
