@@ -108,15 +108,15 @@ class Elsewhere(SteppingScreen):
                 self.go(jump.round, jump.stop, message=clean(jump.message), message_role="message")
 
     def _check(self) -> None:
-        if self.study is not None and not self.study.findings.known.asked:
-            head = self.scene.head
-            if self.scene.rounds <= _CHECKED_ROUNDS:
-                self.study.ask_findings()
-            elif (
-                head is not None and head.frontier.source == "none" and not head.live and head.rounds <= _DERIVE_ROUNDS
-            ):
-                self.study.ask_decisions()
-            self.study.ask_hits()
+        study, head = self.study, self.scene.head
+        if study is None or head is None or study.findings.known.asked:
+            return
+        if head.rounds <= _CHECKED_ROUNDS or head.frontier.source == "derived":  # these are kept beside the index
+            study.ask_findings()
+        elif head.frontier.source == "none" and not head.live and head.rounds <= _DERIVE_ROUNDS:
+            study.ask_decisions()
+        study.ask_hits()
+        self._studied_more()
 
     def _studied_more(self) -> None:
         study = self.study
