@@ -224,7 +224,9 @@
   };
   const tell = (part) => {
     const rounds = joined(part).rounds;
-    part.section.querySelector(".columns").textContent = rounds === 1 ? "every round is shown" : `a column is ${count(rounds)} rounds`;
+    const living = part.charts.find((chart) => chart.name === "gantt")?.rows;
+    const requests = part.view && living ? `; ${count(living.length)} requests live here` : "";
+    part.section.querySelector(".columns").textContent = (rounds === 1 ? "every round is shown" : `a column is ${count(rounds)} rounds`) + requests;
   };
   const move = (part, how) => {
     const [a, b] = part.view ?? [part.first, part.last + 1], long = b - a, middle = (a + b) / 2;
