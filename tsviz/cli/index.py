@@ -23,7 +23,8 @@ def command(trace: str, form: str) -> None:
     """Re-execute TRACE in the twin, compare every round, and keep the decisions in the user's cache.
 
     `open` and `sql` then show them as derived, up to the last round that was verified. A trace that was recorded with
-    its decisions needs no index. The findings (docs/findings.md) are made and kept too: they are there at once.
+    its decisions needs no index for that. Beside them stand keyframes, from which live states of any round are made,
+    and the findings (docs/findings.md), which are there at once.
     """
     from tsviz.replay.index import build_index
 

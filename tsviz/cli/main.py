@@ -32,6 +32,7 @@ COMMANDS = {
     "repro": "Write a script that shows it on the real package alone.",
     "bisect": "Find the version of the real package that changed a plan.",
     "open": "Step through a trace on the terminal.",
+    "serve": "Step through a trace in a browser.",
     "demo": "Open a recorded incident.",
 }
 """Command names and what they do; each lives in the module of its name (`open` in `open_`)."""
@@ -71,8 +72,9 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of debugger.md, section 7."""
     _open_streams()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code: Any = cli.main(arguments, prog_name="tsviz", standalone_mode=False)
+        code: Any = cli.main(arguments, prog_name="tsviz", standalone_mode=False, obj=arguments)
         sys.stdout.flush()
     except CliError as error:
         error.show()

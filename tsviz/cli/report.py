@@ -10,6 +10,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .findings import check
+from .params import OutputPath
 from .traces import Place, open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _MEMORY_BYTES = 2 << 30
 @click.command("report", short_help="Write one offline HTML file about a trace.")
 @click.argument("trace")
 @click.option(
-    "-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    "-o", "--out", "out", type=OutputPath(dir_okay=False), metavar="FILE",
     help="Where to write it; without it NAME.html in this folder.",
 )  # fmt: skip
 @click.option("--recorded-only", is_flag=True, help="Do not derive decisions; what needs them is left out.")
@@ -88,11 +89,18 @@ def _part(bundle: Bundle, part: Part, recorded_only: bool) -> SubjectPart:
 
 
 def _write(target: Path, html: str) -> None:
-    """Write the file beside and put it in its place, so that nobody sees half of it."""
+    """Write the file beside and put it in its place, so that nobody sees half of it; only a report is written over."""
     draft = target.with_name(target.name + ".part")
     try:
+        if target.exists() and not _is_report(target):
+            raise CliError(ExitCode.USAGE, f"{target}: expected a new file or a report, found another file")
         draft.write_text(html, encoding="utf-8", newline="\n")
         draft.replace(target)
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise CliError(ExitCode.USAGE, f"{target}: {error.strerror or error}") from error
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b"tsviz report</title>" in file.read(4096)

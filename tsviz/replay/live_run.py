@@ -32,13 +32,15 @@ from .verify import Divergence, compare
 Place = tuple[int, int | None]
 """Round and stop: 0 right before the plan, None behind it."""
 
-SPACING_SECONDS = 0.25
-"""Re-execution between two keyframes in memory: a live state costs half of it in the mean, and its own round."""
-_FRAMES = 256
-_SEEN = 96
-_NEAR = 12
-_BEHIND = 24
-"""So many rounds in front of the one that is asked for are kept too: going back costs what going forward does."""
+SPACING_SECONDS = 0.15
+"""CPU time of re-execution between two keyframes in memory: a live state costs half of it in the mean."""
+_FRAMES, _SEEN, _NEAR = 256, 96, 12
+_LEAST = 32
+_PAGES = 4_000_000
+"""So many pages of pools are held in keyframes in memory, and half as many in states: about 48 bytes each."""
+_BEHIND, _JUMPED = 24, 3
+"""So many rounds in front of the one that is asked for are kept too, when somebody goes back and after a jump: going
+back costs what going forward does."""
 _STOPS = 12
 
 
@@ -136,26 +138,32 @@ class LiveRun:
     def verify_for(self, seconds: float) -> None:
         """Verify on for a while, leaving keyframes behind."""
         line = self._main
-        begin = time.perf_counter()
+        begin = time.thread_time()
         while line is not None:
             if not self._round(line):
                 self._main = line = None
                 break
             self.verified = line.round - 1
-            now = time.perf_counter()
+            now = time.thread_time()
             if self._spent + now - begin >= self._spacing:
                 self._keep(line.execution.keyframe())
                 self._spent, begin, seconds = 0.0, now, seconds - (now - begin)
             if now - begin >= seconds:
                 break
-        self._spent += time.perf_counter() - begin
+        self._spent += time.thread_time() - begin
 
     def _keep(self, frame: Keyframe) -> None:
         self._frames[frame.round] = frame
-        if len(self._frames) > _FRAMES:
+        if len(self._frames) > self._most(_FRAMES, _PAGES):
             for round_ in sorted(self._frames)[1::2]:
                 del self._frames[round_]
             self._spacing *= 2
+
+    def _most(self, count: int, pages: int) -> int:
+        """Return how many states to keep, at most `count`, so that their pools have at most so many pages."""
+        config = self.part.config
+        held = int(config["num_device_pages"]) + int(config["num_host_pages"])
+        return max(_LEAST, min(count, pages // max(1, held)))
 
     def _round(self, line: _Line) -> Executed | None:
         """Make the calls of one round and its plan; None at the end of the recording or where the twin leaves it."""
@@ -204,8 +212,11 @@ class LiveRun:
     def _run_to(self, round_: int) -> None:
         """Look at the ends of a round and of those in front of it."""
         line = self._ahead
-        if line is None or not round_ - _BEHIND <= line.round <= round_:
-            frame = self._nearest(max(self.first, round_ - _BEHIND))
+        behind = _JUMPED
+        if line is None or not round_ - _JUMPED <= line.round <= round_:
+            if (round_ + 1, None) in self._seen:
+                behind = _BEHIND
+            frame = self._nearest(max(self.first, round_ + 1 - behind))
             line = self._ahead = self._line(frame)
         while line.round <= round_:
             at = line.round
@@ -213,7 +224,7 @@ class LiveRun:
             if executed is None:
                 self._ahead = None
                 return
-            if at > round_ - _BEHIND:
+            if at > round_ - behind:
                 self._look_behind(line, at, executed)
 
     def _look_behind(self, line: _Line, round_: int, executed: Executed) -> None:
@@ -230,7 +241,7 @@ class LiveRun:
         known = {r.request_id: line.execution.submission(r.request_id) for r in snapshot.requests}
         self._seen[place] = Seen(*place, snapshot, rows, zeroed, known)
         self._seen.move_to_end(place)
-        while len(self._seen) > _SEEN:
+        while len(self._seen) > self._most(_SEEN, _PAGES // 2):
             self._seen.popitem(last=False)
 
     def _watch_round(self, round_: int, stop: int) -> None:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot
+from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot, TraceHead
 from tsviz.replay.stops import NotKnown, RoundStory
 from tsviz.tui.frame import LAST, Ask, Frame, Listing, make_listing
 from tsviz.tui.view import StoryTeller
@@ -34,6 +34,13 @@ class Failure:
 
     wish: object
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """More is known of the trace than when it was opened."""
+
+    head: TraceHead
 
 
 class Fetcher:
@@ -91,6 +98,20 @@ class Fetcher:
         """Wish for `job(view)`, newest of its kind only."""
         self._wish(kind, lambda: job(self._view), kind)
 
+    def renew(self, open_view: Callable[[], RecordedView]) -> None:
+        """Look at another view from now on; its head is delivered as `Renewed`."""
+        self._wish("renew", lambda: self._renew(open_view()), "renew")
+
+    def _renew(self, view: RecordedView) -> Renewed:
+        head = view.head
+        with self._changed:
+            self._view = view
+            self._frames.clear()
+            self._neighbours.clear()
+        for kept in (self._snapshots, self._stories, self._listings):
+            kept.clear()
+        return Renewed(head)
+
     def _wish(self, kind: str, job: Callable[[], Result], name: object) -> None:
         def guarded() -> Result:
             try:
@@ -122,7 +143,7 @@ class Fetcher:
                     if self._closed:
                         return
                 self._deliver(result)
-                if isinstance(result, Frame):
+                if isinstance(result, Frame) and result.snapshot.preparing is None:
                     self._plan_ahead(result)
 
     def _plan_ahead(self, frame: Frame) -> None:
@@ -151,6 +172,8 @@ class Fetcher:
                 snapshot = self._snapshot(round_, first)
         scheduled = {r.submission: r for r in snapshot.requests if r.scheduled}
         frame = Frame(snapshot, self._listing(snapshot, ask), ask, scheduled, self._story(snapshot.round))
+        if snapshot.preparing is not None:  # soon there is more to show: nothing of it is kept
+            return frame
         with self._changed:
             settled = replace(ask, round=snapshot.round, selected=snapshot.selected)
             for key in {ask, settled} if ask.round == snapshot.round else {settled}:
@@ -163,7 +186,7 @@ class Fetcher:
         snapshot = self._snapshots.get((round_, selected))
         if snapshot is None:
             snapshot = self._view.snapshot(round_, selected)
-            if snapshot.round == round_:
+            if snapshot.round == round_ and snapshot.preparing is None:
                 self._snapshots[round_, selected] = snapshot
         return snapshot
 

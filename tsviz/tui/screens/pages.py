@@ -118,7 +118,8 @@ class PagesScreen(Screen[Left]):
             pages = view.pages
             found = scene.map if scene.map is not None and scene.map.round == scene.round else pages.at(scene.round)
             where = place(found, scene.group, scene.parent, scene.child)
-            life = None if where is None else pages.life(*where)
+            known = scene.life if scene.life is not None and (scene.life.group, scene.life.page) == where else None
+            life = None if where is None else known or pages.life(*where)
             lit = () if scene.lit is None else pages.held(scene.lit, found.round)
         except Exception as error:  # whatever a view raises is shown, and the screen lives on
             self.post_message(self.Ready(asked, f"{type(error).__name__}: {error}", None, ()))

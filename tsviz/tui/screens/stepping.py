@@ -14,7 +14,7 @@ from textual.screen import Screen
 from tsviz.replay.snapshot import RecordedView
 from tsviz.replay.stops import RoundStory
 from tsviz.tui.clean import shorten
-from tsviz.tui.fetch import Failure, Fetcher
+from tsviz.tui.fetch import Failure, Fetcher, Renewed
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame
 from tsviz.tui.scene import Detail, Scene
 from tsviz.tui.screens.answers import (
@@ -35,6 +35,8 @@ FIRST_STOP, LAST_STOP = 0, -1
 """Wishes for a stop that is known only when the round has come: its first, its last."""
 SPEEDS_ROUNDS_PER_SECOND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _FASTEST_TICK_S = 0.1
+_LOOK_AGAIN_S = 0.5
+"""How often a round is read again while its trace is being indexed."""
 _REST_S = 0.12
 """How long the cursor stands still before an answer that takes its time is looked for."""
 
@@ -87,7 +89,7 @@ class SteppingScreen(Screen[None]):
         scene, rounds = self.scene, self.scene.rounds
         if rounds == 0:
             return self.say("This trace has no rounds." if scene.head else "The trace is still being opened.")
-        if round_ > rounds and scene.head is not None and scene.head.live:
+        if round_ > rounds and scene.head is not None and scene.head.live and scene.follow is None:
             return self.want(Ask(LAST, scene.selected, scene.filter, scene.order, scene.pinned), **changes)
         held = min(max(round_, 1), rounds)
         if held != round_ and "message" not in changes:
@@ -144,10 +146,12 @@ class SteppingScreen(Screen[None]):
         return self.put()
 
     def seek_detail(self) -> None:
-        """Look up what the open view of the inspector needs, once the cursor has come to rest."""
+        """Look up what the open view of the inspector needs; an answer that takes its time waits for a rest."""
         self._rest.stop()
-        if self.scene.view in LOOKED_UP and self.scene.frame is not None:
+        if self.scene.view == "why":
             self._rest = self.set_timer(_REST_S, self._ask_detail)
+        else:
+            self._ask_detail()
 
     def _ask_detail(self) -> None:
         scene = self.scene
@@ -237,6 +241,11 @@ class SteppingScreen(Screen[None]):
                     start = self.scene.round
                     stop, self._first_stop = self._first_stop, None
                     self.go(head.rounds if start == LAST else start, stop=stop)
+            case Renewed(head):
+                self._strip_asked = None
+                self.put(head=head, detail=None, strip=None)
+                if self._asked is not None:
+                    self.want(self._asked)
             case Detail() as found:
                 self.put(detail=found)
             case Strip() as strip if strip.ask == self._strip_asked:
@@ -272,8 +281,20 @@ class SteppingScreen(Screen[None]):
             message=message,
         )
         self._settle_stop(frame)
+        if snapshot.preparing is not None:
+            if not snapshot.preparing.error:
+                self.set_timer(_LOOK_AGAIN_S, self._look_again)
+        elif scene.frame is not None and scene.frame.snapshot.preparing is not None:
+            self._strip_asked = None  # what the timeline shows was not known when it was asked for
+            self.scene = replace(self.scene, strip=None)
         self.seek_strip(follow=moved)
         self.seek_detail()
+
+    def _look_again(self) -> None:
+        """Ask once more for the round that is shown: its trace was being indexed."""
+        frame = self.scene.frame
+        if frame is not None and frame.snapshot.preparing is not None and self._asked is not None:
+            self.fetcher.ask(self._asked)
 
     def _settle_stop(self, frame: Frame) -> None:
         """Put the cursor on the stop that was wished for when the round was not there yet."""
@@ -330,5 +351,5 @@ class SteppingScreen(Screen[None]):
 
 
 _FAILED = {"mark": "The next mark could not be read", "find": "The request could not be looked for",
-           "strip": "The timeline could not be read",
+           "renew": "The trace could not be opened anew", "strip": "The timeline could not be read",
            "detail": "What this view shows could not be read"}  # fmt: skip
