@@ -91,15 +91,14 @@ _AT_ONCE = 500
 
 def findings(bundle: Bundle, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     """Make every check of every part; `derive` builds an index where decisions are not known. Raises `TraceError`."""
-    from .findings import CHECKS, check_part
+    from .findings import CHECKS, check_kept
 
     yield Plan(len(CHECKS) * len(bundle.parts))
     for part in bundle.parts:
         extent, facts = _facts(part, derive, tell)
         yield extent
-        for check in CHECKS:
-            for checked in check_part(bundle, part, facts, (check,), extent.note):
-                yield looked(checked)
+        for checked in check_kept(bundle, part, f"{extent.source} {extent.decided_round}", facts, extent.note):
+            yield looked(checked)
 
 
 def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
@@ -107,8 +106,9 @@ def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     from .blame import blame
     from .lost_keys import lost_keys
 
-    extent, facts = _facts(part, derive, tell)
+    extent, read = _facts(part, derive, tell)
     yield extent
+    facts = read()
     if facts is None:
         return
     total = facts.life.count
@@ -122,24 +122,25 @@ def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
         yield LostTime(tuple(keys[first : first + _AT_ONCE]))
 
 
-def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Facts | None]:
+def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Callable[[], Facts | None]]:
+    """Return how far decisions are known, and what reads them."""
     from .index import build_index, open_index
     from .why import facts_of
 
     name, last = f"{part.node}/{part.rank}", part.last_round
     if part.level == "decisions":
-        return Extent(name, RECORDED, last, last), facts_of(part, None)
+        return Extent(name, RECORDED, last, last), lambda: facts_of(part, None)
 
     def step(done: int, rounds: int) -> None:
         tell(Progress("rounds re-executed", done, rounds))
 
     index = build_index(part, progress=step) if derive else open_index(part)
     if index is None:
-        return Extent(name, NONE, 0, last), None
+        return Extent(name, NONE, 0, last), lambda: None
     note = "" if index.divergence is None else f"the twin leaves the recording in round {index.divergence.round:,}"
     if not index.last_round:
-        return Extent(name, NONE, 0, last, note), None
-    return Extent(name, DERIVED, index.last_round, last, note), facts_of(part, index)
+        return Extent(name, NONE, 0, last, note), lambda: None
+    return Extent(name, DERIVED, index.last_round, last, note), lambda: facts_of(part, index)
 
 
 def looked(checked: Checked) -> Looked:
