@@ -81,12 +81,13 @@ def _facts(scene: PagesScene, pages: PagesMap, group: int, page: int, width: int
     held = pages.tickets.get((group, page), ())
     if held:
         lines.append(fact("held by", Span(", ".join(f"operation {op}" for op in held), "warn")))
-    return lines + _cached(pages, group, page, width)
+    return lines + _cached(scene, pages, group, page, width)
 
 
-def _cached(pages: PagesMap, group: int, page: int, width: int) -> list[Line]:
+def _cached(scene: PagesScene, pages: PagesMap, group: int, page: int, width: int) -> list[Line]:
     if pages.live is None:
-        return wrapped("Kind and recency: not known without re-execution.", width, "dim", indent=1)
+        words = f"Kind and recency are not known without re-execution: {scene.live_words}"
+        return wrapped(words, width, "dim", indent=1)[:3]
     entry = pages.live.get((group, page))
     if entry is None:
         return wrapped("Not in the prefix index.", width, "dim", indent=1)
