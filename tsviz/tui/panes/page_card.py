@@ -111,13 +111,14 @@ def _event_line(events: tuple[PageEvent, ...], here: int, width: int, y: int) ->
     glyph, role = _TURNS[event.what]
     digits = len(str(events[-1].round))
     past = y < here
-    who = f"{event.request} slot {event.slot}: " if event.request else ""
+    room = max(width - digits - len(event.words) - len(f" slot {event.slot}: ") - 5, 6)
+    who = f"{shorten(event.request, room)} slot {event.slot}: " if event.request else ""
     base = "cursor" if y == here - 1 else ""
     spans = (
         Span("▸" if base else " ", "accent"),
         Span(f"{event.round:>{digits}} ", "text" if past else "dim"),
         Span(f"{glyph} ", role),
-        Span(shorten(who, max(width // 2, 8)), "accent" if past else "dim"),
+        Span(who, "accent" if past else "dim"),
         Span(event.words, "text" if past else "dim"),
     )
     return clip(Line(spans, base, ("round", event.round)), width)
