@@ -24,6 +24,8 @@ FIGURES = {
     "s8": "s8_observer",
     "k1": "k1_snapshot",
     "p1-live": "p1_live",
+    "p1": "p1_recorded",
+    "p2": "p2_open",
     "p3": "p3_reexecution",
     "p4": "p4_hits",
     "p5": "p5_findings",

@@ -45,7 +45,7 @@ def open_terminal(
 
     bundle, part = open_place(place)
     with unreadable():
-        view = open_view(bundle, part.node, part.rank)
+        view = open_view(bundle, part.node, part.rank, wait=False)
     follower = None
     if view.head.live:
         from tsviz.replay.follow import Follower

@@ -22,7 +22,9 @@ from .reexecute import Reexecution
 FOLDER = "keyframes"
 _LIST = "keyframes.json"
 _SECONDS = 0.2
-"""CPU time of re-execution, its decisions written, between two keyframes."""
+"""CPU time of re-execution, its decisions written, between two keyframes; more where keyframes are dear."""
+_SHARE = 8
+"""Keyframes take at most one part in so many of the time."""
 _BLOCK_FRAMES = 16
 _FREE_BYTES = 8 << 20
 _KEPT_BLOCKS = 4
@@ -39,24 +41,30 @@ class KeyframeWriter:
         self._rounds = max(1, part.last_round)
         self._pending: list[Keyframe] = []
         self._blocks: list[list[int]] = []
-        self._written = 0
+        self._written = self._taken = 0
+        self._spent = self._cost = 0.0
         self._since = time.thread_time()
         self._last_round = 0
 
     def offer(self, execution: Reexecution, round_: int) -> None:
         """Take a keyframe behind the plan of `round_` if it is time for one. Raises OSError."""
         if self._every is None:
-            if time.thread_time() - self._since < _SECONDS:
+            if time.thread_time() - self._since < max(_SECONDS, _SHARE * self._cost):
                 return
-            if self._written > max(_FREE_BYTES, self._trace_bytes // 2 * round_ // self._rounds):
+            allowed = max(_FREE_BYTES, self._trace_bytes // 2)
+            if len(self._blocks) > 1 and self._written > allowed * round_ // self._rounds:
                 return
         elif round_ - self._last_round < self._every:
             return
+        began = time.thread_time()
         self._pending.append(execution.keyframe())
         self._last_round = round_
         if len(self._pending) == _BLOCK_FRAMES:
             self._write()
         self._since = time.thread_time()
+        self._spent += self._since - began
+        self._taken += 1
+        self._cost = self._spent / self._taken
 
     def _write(self) -> None:
         data = write_block(self._pending)

@@ -115,6 +115,12 @@ class Part:
         return whole.slice(0, self._store.rows(table))
 
     @property
+    def cold(self) -> ColdTables | None:
+        """The cold tables, for what reads pieces of them; None for a part that is being recorded or was cut off."""
+        store = self._store
+        return store if isinstance(store, ColdTables) else None
+
+    @property
     def live(self) -> bool:
         """Whether the part was not closed: it is being recorded, or its process was killed."""
         return isinstance(self._store, HotTables) and not self._store.final

@@ -21,7 +21,7 @@ _TITLES = {
     "generated_tokens": "generated", "restarts": "restarts", "recomputed_tokens": "recomputed",
 }  # fmt: skip
 NUMBERS = (*TIMES, *COUNTS)
-_NUMBER_CELLS = 12
+_NUMBER_CELLS = 14
 
 
 def instead(comparison: Comparison, width: int, height: int) -> Document | None:

@@ -162,8 +162,10 @@ def _numbers(one: Looked) -> tuple[Span, ...]:
 
 
 def badge(findings: Findings) -> tuple[str, str]:
-    """Return what the main header says of the findings, and its role; nothing before anybody asked."""
+    """Return what the main header says of the findings, and its role."""
     known, found = findings.known, findings.found
+    if not known.asked:
+        return "f: not checked yet", "dim"
     if known.error and not findings.looked:
         return "✗ findings", "bad"
     if known.running and not found:

@@ -11,7 +11,7 @@ from tsviz.tui.frame import ORDERS, PINNED, Frame
 from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, clip, heading, line, spread
 from tsviz.tui.numbers import grouped
-from tsviz.tui.panes.states import without_frame
+from tsviz.tui.panes.states import being_indexed, without_frame
 from tsviz.tui.scene import Scene
 
 _LEAD_CELLS = 4
@@ -92,6 +92,8 @@ def requests(scene: Scene, width: int, height: int) -> Document:
         return instead
     frame = scene.frame
     assert frame is not None
+    if frame.snapshot.preparing is not None:
+        return being_indexed(frame.snapshot.preparing, width)
     if not frame.listing.shown:
         words = "No request passes this filter. Esc clears it." if scene.filter else "No request is in the system."
         return Lines((line(""), line(Span(f"  {words}", "dim"))))

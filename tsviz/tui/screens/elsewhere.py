@@ -33,6 +33,8 @@ _DERIVE_ROUNDS = 200_000
 """A longer trace is re-executed when somebody asks for it: minutes of a processor."""
 _BEFORE_CHECKS_S = 0.5
 """The first frame is drawn before the checks begin to take the processor."""
+_CHECKED_ROUNDS = 50_000
+"""Longer traces are checked when the findings are opened: their checks take minutes and a gigabyte."""
 _A_STEP = 1
 """Moves of so many rounds are steps; what is longer is a jump, which one may go back from."""
 
@@ -106,9 +108,15 @@ class Elsewhere(SteppingScreen):
                 self.go(jump.round, jump.stop, message=clean(jump.message), message_role="message")
 
     def _check(self) -> None:
-        if self.study is not None and not self.study.findings.known.asked:
-            self.study.ask_findings()
-            self.study.ask_hits()
+        study, head = self.study, self.scene.head
+        if study is None or head is None or study.findings.known.asked:
+            return
+        if head.rounds <= _CHECKED_ROUNDS or head.frontier.source == "derived":  # these are kept beside the index
+            study.ask_findings()
+        elif head.frontier.source == "none" and not head.live and head.rounds <= _DERIVE_ROUNDS:
+            study.ask_decisions()
+        study.ask_hits()
+        self._studied_more()
 
     def _studied_more(self) -> None:
         study = self.study
@@ -145,7 +153,11 @@ class Elsewhere(SteppingScreen):
                     study.ask_decisions()
             case "derive", Done() if any(extent.source == "derived" for extent in study.derived.extents):
                 self.fetcher.renew(study.desk.view)
-                study.ask_findings()
+                study.ask_hits()
+                if head.rounds <= _CHECKED_ROUNDS or study.findings.known.asked:
+                    study.ask_findings()
+                if study.lost.known.derivable:
+                    study.ask_lost()
             case _, Extent(part, "derived") if part == self._part and message.kind != "derive":
                 self.fetcher.renew(study.desk.view)
 
