@@ -117,6 +117,7 @@ class Elsewhere(SteppingScreen):
             ):
                 self.study.ask_decisions()
             self.study.ask_hits()
+            self._studied_more()
 
     def _studied_more(self) -> None:
         study = self.study
