@@ -24,9 +24,13 @@ FIGURES = {
     "s8": "s8_observer",
     "k1": "k1_snapshot",
     "p1": "p1_recorded",
+    "p1-live": "p1_live",
     "p2": "p2_open",
     "p3": "p3_reexecution",
     "p4": "p4_hits",
+    "p5": "p5_findings",
+    "q1": "q1_sql",
+    "u1": "u1_step",
 }
 
 

@@ -68,7 +68,7 @@ def test_from_a_trace_to_a_script(tsviz: Tsviz, trace: Path, tmp_path: Path) -> 
         (("minimize", "TRACE", "--while", "nonsense", "--out", "OUT"), 2, "no finding 'nonsense'"),
         (("minimize", "TRACE", "--while", "select nothing", "--out", "OUT"), 1, "Binder Error"),
         (("minimize", "TRACE", "--while", "stall", "--out", "OUT"), 2, "does not hold on the recording"),
-        (("minimize", "TRACE", "--while", "livelock", "--out", "TRACE"), 2, "expected a path that is free"),
+        (("minimize", "TRACE", "--while", "livelock", "--out", "TRACE"), 2, "expected a path outside every bundle"),
         (("bisect", "TRACE"), 2, "expected a trace of tokenspeed-scheduler, found tsviz-twin"),
         (("bisect", "TRACE", "--set", "a=b"), 2, "expected NAME=NUMBER"),
     ],

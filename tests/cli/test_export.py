@@ -59,3 +59,27 @@ def test_the_statements_of_the_document_run(
             assert duckdb.connect().sql(block).fetchall()
         else:
             exec(compile(block, "docs/export.md", "exec"), {})
+
+
+def test_csv_files_have_what_sql_has(tsviz: Tsviz, tmp_path: Path) -> None:
+    """A file a table, whose rows DuckDB reads as `tsviz sql` gives them."""
+    out = tmp_path / "set"
+    ended = tsviz("export", TRACES / "mixed-stall", "--csv", out, "--table", "rounds", "--table", "parts")
+    assert ended.code == 0, ended.err
+    assert sorted(file.name for file in out.iterdir()) == ["parts.csv", "rounds.csv"]
+    query = "SELECT trace, node, rank, round, scheduled_tokens, empty_pages FROM {} ORDER BY ALL"
+    asked = tsviz("sql", TRACES / "mixed-stall", query.format("rounds"), "--format", "json")
+    read = duckdb.connect().sql(query.format(f"read_csv('{out}/rounds.csv')")).fetchall()
+    assert read == [tuple(row.values()) for row in asked.json()]
+
+
+def test_one_kind_of_export_at_a_time(tsviz: Tsviz, tmp_path: Path) -> None:
+    """No target, two targets, and tables or several traces for Perfetto are usage errors that leave nothing."""
+    trace = TRACES / "mixed-stall"
+    for arguments in (
+        (trace,), (trace, "--csv", tmp_path / "a", "--parquet", tmp_path / "b"),
+        (trace, "--perfetto", tmp_path / "c", "--table", "rounds"),
+        (trace, TRACES / "head-of-line", "--perfetto", tmp_path / "c"),
+    ):  # fmt: skip
+        assert tsviz("export", *arguments).code == 2
+    assert list(tmp_path.iterdir()) == []

@@ -44,7 +44,7 @@ def test_the_changed_run_is_a_bundle_that_verifies_and_differs(tsviz: Any, recor
     assert tsviz("info", out, "--format", "json").json()["parts"][0]["retractions"] == 0
     assert tsviz("diff", recorded, out).code == 5
     taken = tsviz("whatif", recorded, "--set", "pages=257", "--out", out)
-    assert taken.code == 2 and "expected a path that is free" in taken.err
+    assert taken.code == 2 and "expected a path outside every bundle" in taken.err
 
 
 def test_an_unchanged_run_equals_its_origin_round_by_round(tsviz: Any, recorded: Path, tmp_path: Path) -> None:

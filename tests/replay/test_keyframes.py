@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tests.scheduler.lives import Life, plain
 from tsviz.replay.keyframe_book import Keyframe
 from tsviz.replay.keyframes import Block, state_digest, write_block
+from tsviz.replay.packed import pack, unpack
+from tsviz.scheduler.invariants import check
 from tsviz.scheduler.scheduler import Scheduler
 from tsviz.trace.errors import Damaged
 from tsviz.trace.rounds import BookState
@@ -89,3 +91,54 @@ def test_flipped_bits_are_told(seed: int) -> None:
         broken = data[:at] + (b"" if dice.random() < 0.3 else flipped)
         with pytest.raises(Damaged):
             _back(life.scheduler, broken)
+
+
+def _spoilt(value: Any, dice: Random) -> Any:
+    """Return a JSON value with one thing in it changed to something else."""
+    if isinstance(value, dict) and value:
+        key = dice.choice(list(value))
+        return value | {key: _spoilt(value[key], dice)}
+    if isinstance(value, list) and value and dice.random() < 0.9:
+        at = dice.randrange(len(value))
+        return [*value[:at], _spoilt(value[at], dice), *value[at + 1 :]]
+    return dice.choice([None, -1, 0, 1, 7, 1 << 40, -(1 << 70), True, "r1", "", [], {}, [[1]], 0.5])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_forged_states_are_refused_or_are_states(seed: int) -> None:
+    """With a value changed and every digest made right again, a block is `Damaged` or a state that holds together."""
+    life, dice = Life(seed), Random(seed)
+    for number in range(15):
+        life.step(number)
+    frame = _frame(life.scheduler)
+    (count, *sections) = _parts(write_block([frame]))
+    told = 0
+    for _ in range(60):
+        which = dice.randrange(2)
+        values, arrays = unpack(sections[which])
+        if dice.random() < 0.5 and values is not None:
+            values = _spoilt(values, dice)
+        else:
+            name = dice.choice([name for name, array in arrays.items() if len(array)])
+            changed = arrays[name].copy()
+            changed[dice.randrange(len(changed))] = dice.choice([0, 1, 2, 5, 100])
+            arrays[name] = changed if dice.random() < 0.8 else changed[:-1]
+        forged = [*sections]
+        forged[which] = pack(values, arrays)
+        data = count + b"".join(len(part).to_bytes(8, "little") + part for part in forged)
+        try:
+            found = _back(life.scheduler, data)
+        except Damaged:
+            told += 1
+            continue
+        check(Scheduler.restore(found.snapshot))
+    assert told > 20
+
+
+def _parts(data: bytes) -> list[bytes]:
+    parts, at = [data[:4]], 4
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 8], "little")
+        parts.append(data[at + 8 : at + 8 + size])
+        at += 8 + size
+    return parts

@@ -22,13 +22,18 @@ PACKED_CODE_BYTES = 2_100_000
 
 
 def _table(name: str, columns: dict[str, list[Any]]) -> pa.Table:
-    schema = TABLES[name].schema
+    """Return a table of these columns; others are null, or empty where they cannot be."""
     rows = len(next(iter(columns.values())))
-    filler = {pa.types.is_integer: 0, pa.types.is_boolean: True, pa.types.is_list: [], pa.types.is_dictionary: ""}
-    data = {
-        f.name: columns.get(f.name, [next(v for is_, v in filler.items() if is_(f.type))] * rows) for f in schema
-    }  # fmt: skip
-    return pa.Table.from_pydict(data, schema=schema)
+    data = {f.name: columns.get(f.name, [None if f.nullable else _empty(f.type)] * rows) for f in TABLES[name].schema}
+    return pa.Table.from_pydict(data, schema=TABLES[name].schema)
+
+
+def _empty(kind: pa.DataType) -> Any:
+    if pa.types.is_boolean(kind):
+        return True
+    if pa.types.is_list(kind):
+        return []
+    return 0 if pa.types.is_integer(kind) else ""
 
 
 class _Part:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.tui.fakes import FullView
 from tsviz.replay.blame import Run
 from tsviz.replay.lost_keys import LostCause, LostKey, LostPhase
-from tsviz.replay.survey import Extent, Looked, LostTime, Plan, Progress
+from tsviz.replay.sides import Figure, Lane, Met, MetSome, Sides
+from tsviz.replay.survey import Extent, HitPlaces, HitTotal, Looked, LostTime, Plan, Progress
 from tsviz.tui.grid import Columns
 from tsviz.tui.language import LanguageLoader
 from tsviz.tui.queries import Saved, Total
@@ -95,15 +97,54 @@ COLUMNS = Columns(("request", "round", "wait_ms", "note"), ("string", "int64", "
 ANSWER = (COLUMNS, rows(100), rows(20, 100), Total(120, 120, True))
 
 
+HITS = (
+    HitPlaces((20, 80, 80, 200), (-1, -1, -1, -1), (-1, 4, 9, 40), ("", "r4", "r9", "r40")),
+    HitTotal(4, True),
+)
+"""Where `pool.free < 4` holds: at the end of rounds 20, 80 (of two requests) and 200."""
+
+
+SIDES = Sides(
+    left="mooncake", right="mooncake-2x", rounds=(300, 240), equal_rounds=63, parts_at=64, rows_at=70,
+    field="operations[2].input_tokens", request="r9", values=("256", "512"),
+    words=("config: max_scheduled_tokens: 2048 and 4096", "63 rounds are equal; the plans part in round 64",
+           "requests: 60 on both sides, in the same order; 1 only left, 0 only right"),
+    figures=(Figure("rounds", 300.0, 240.0), Figure("retractions", 12.0, 0.0), Figure("ttft_p50_ms", 812.5, 406.25),
+             Figure("hit_rate", None, None), Figure("finished", 60.0, 60.0)),
+    lanes=tuple(
+        Lane(name, side, tuple(values))
+        for name, left, right in (
+            ("tokens", range(100), [i if i < 80 else -1 for i in range(100)]),
+            ("occupied", [50] * 100, [25 if i < 80 else -1 for i in range(100)]),
+            ("retracted", [i % 25 == 0 for i in range(100)], [0] * 80 + [-1] * 20),
+        )
+        for side, values in (("left", left), ("right", right))
+    ),
+)  # fmt: skip
+MET = MetSome(tuple(
+    Met(f"r{i}", i, 1 + 3 * i, (1e6 * i, 5e8, 1e7, 2e9 + 1e8 * i, 40.0, float(i % 3), 16.0),
+        (1e6 * i, 4e8, 1e7, 2e9, 40.0, 0.0, 0.0) if i else (None,) * 7)
+    for i in range(60)
+))  # fmt: skip
+
+
 class FakeDesk:
     """A `Desk` that answers from lists."""
 
     trace = "runs/mooncake"
+    key = "mooncake"
 
     def __init__(self, found: Iterable[object] = FOUND, lost: Iterable[object] = LOST) -> None:
         self.found, self.lost = found, lost
+        self.derived: Iterable[object] = ()
+        self.derive_gate: threading.Event | None = None
+        self.renewed = FullView()
         self.answer: Iterable[object] = ANSWER
         self.queries: list[tuple[str, int]] = []
+        self.compared: Iterable[object] = (SIDES, MET)
+        self.hit_lists: dict[str, Iterable[object]] = {"pool.free < 4": HITS}
+        self.hit_gate: threading.Event | None = None
+        self.predicates: list[str] = []
         self.gate: threading.Event | None = None
         self.stop_at = 0
         self.asked: list[tuple[str, bool]] = []
@@ -112,6 +153,16 @@ class FakeDesk:
     def _stream(self, what: str, derive: bool, answers: Iterable[object]) -> FakeStream:
         self.asked.append((what, derive))
         self.streams.append(FakeStream(answers, self.gate, self.stop_at))
+        return self.streams[-1]
+
+    def view(self) -> FullView:
+        """Return the formula's trace, its decisions derived."""
+        return self.renewed
+
+    def derive(self) -> FakeStream:
+        """Return how far re-execution comes."""
+        self.asked.append(("derive", True))
+        self.streams.append(FakeStream(self.derived, self.derive_gate, 1))
         return self.streams[-1]
 
     def findings(self, *, derive: bool) -> FakeStream:
@@ -130,6 +181,15 @@ class FakeDesk:
     def save(self, sql: str, path: Path) -> FakeStream:
         """Say that a file was written."""
         return FakeStream((Saved(str(path), 120),))
+
+    def compare(self, other: str) -> FakeStream:
+        """Return the comparison."""
+        return self._stream(other, False, self.compared)
+
+    def hits(self, predicate: str) -> FakeStream:
+        """Return the hits that are written down for a predicate."""
+        self.predicates.append(predicate)
+        return FakeStream(self.hit_lists.get(predicate, (HitTotal(0, True),)), self.hit_gate, 0)
 
     def language(self) -> LanguageLoader:
         """Return the real one."""

@@ -116,7 +116,7 @@ async def test_decisions_are_derived_on_demand() -> None:
         assert screen.message == "Decisions are known as far as they can be."
         await pilot.press("R")
         await rest(pilot)
-        assert desk.asked == [("findings", False), ("findings", True), ("findings", False)]
+        assert desk.asked == [("findings", False), ("derive", True), ("findings", True), ("findings", False)]
 
 
 async def test_checking_can_be_stopped() -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Input
 from tests.tui.fakes import HEAD, FakeView, FullView
 from tests.tui.helpers import pane_text, press, settle
 from tsviz.tui.app import DebuggerApp
-from tsviz.tui.keys import KEYS, LATER, bindings
+from tsviz.tui.keys import KEYS, bindings
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
@@ -186,7 +186,7 @@ async def test_a_page_of_requests_is_a_screenful() -> None:
 
 
 async def test_tab_walks_the_panes() -> None:
-    """Requests, round, tables, and around; shift+tab back; digits and t go straight."""
+    """Requests, round, inspector, timeline, and around; shift+tab back; digits and t go straight."""
     async with app_at().run_test(size=SIZE) as pilot:
         screen = await settle(pilot)
         seen = [
@@ -195,7 +195,7 @@ async def test_tab_walks_the_panes() -> None:
         assert seen == [
             "round",
             "inspector",
-            "requests",
+            "timeline",
             "inspector",
             "requests",
             "round",
@@ -288,16 +288,6 @@ async def test_the_position_is_copied_as_commands_take_it() -> None:
             await settle(pilot)
             await press(pilot, "n", "y")
             assert pilot.app.clipboard == position
-
-
-@pytest.mark.parametrize("key", ["c", "C", "b"])
-async def test_keys_of_what_is_not_there_yet_say_so(key: str) -> None:
-    """No key does nothing."""
-    async with app_at().run_test(size=SIZE) as pilot:
-        screen = await settle(pilot)
-        await press(pilot, key)
-        assert screen.scene.message in LATER.values()
-        assert "not on this screen yet" in pane_text(pilot.app, "bottom")
 
 
 @pytest.mark.parametrize(("key", "holds"), [("question_mark", "One round forward"), ("l", "lost its pages to others")])
@@ -426,3 +416,62 @@ async def test_start_round_and_request_are_taken() -> None:
         assert (await settle(pilot)).scene.round == 300
     async with app_at(5000).run_test(size=SIZE) as pilot:
         assert (await settle(pilot)).scene.round == 300
+
+
+async def test_plus_and_minus_zoom_the_timeline_and_the_braces_pan_it() -> None:
+    """Round 151 of 300: half as wide is 76 to 225, a quarter of that to the right is 113 to 262; 0 shows all."""
+    async with app_at(151).run_test(size=SIZE) as pilot:
+        screen = await settle(pilot)
+        for key, window in (
+            ("plus", (76, 225)),
+            ("right_curly_bracket", (113, 262)),
+            ("left_curly_bracket", (76, 225)),
+            ("minus", (1, 300)),
+            ("equals_sign", (76, 225)),
+            ("0", (1, 300)),
+        ):
+            await press(pilot, key)
+            assert (screen.scene.window.first, screen.scene.window.last) == window
+
+
+async def test_the_window_of_the_timeline_follows_the_cursor() -> None:
+    """Zoomed in around 151 (76 to 225), the last round of the trace is in sight behind end."""
+    async with app_at(151).run_test(size=SIZE) as pilot:
+        screen = await settle(pilot)
+        await press(pilot, "plus", "end")
+        assert screen.scene.window.last == 300
+        assert screen.scene.window.size == 150
+
+
+async def test_a_pinned_request_stands_first_and_again_in_its_place() -> None:
+    """r4, the third of the list in round 61, goes to the top under a heading of its own; * takes it back."""
+    async with app_at().run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await press(pilot, "down", "down")
+        screen = await press(pilot, "asterisk")
+        text = pane_text(pilot.app, "requests").split("\n")
+        assert text[0].startswith(" ★ pinned")
+        assert "r4" in text[1]
+        assert screen.scene.selected == 4
+        await press(pilot, "asterisk")
+        assert "pinned" not in pane_text(pilot.app, "requests")
+
+
+async def test_lanes_are_ordered_in_four_ways() -> None:
+    """O: by arrival, those at the cursor first, the longest first, by id, and around."""
+    async with app_at().run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        seen = [(await press(pilot, "O")).scene.lane_order for _ in range(4)]
+        assert seen == ["here", "longest", "id", "arrival"]
+
+
+async def test_the_timeline_has_the_screen_as_a_tab() -> None:
+    """4 at 80x24: the lanes take the room of the panes."""
+    async with app_at().run_test(size=(80, 24)) as pilot:
+        screen = await settle(pilot)
+        assert screen.query_one("#timeline").size.height == 3
+        await press(pilot, "4")
+        assert screen.query_one("#timeline").size.height > 12
+        assert not screen.query_one("#panes").display
+        await press(pilot, "1")
+        assert screen.query_one("#panes").display

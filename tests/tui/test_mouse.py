@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual import events
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.widget import Widget
@@ -9,7 +10,7 @@ from textual.widget import Widget
 from tests.tui.fakes import FullView
 from tests.tui.helpers import settle
 from tsviz.tui.app import DebuggerApp
-from tsviz.tui.panes.timeline import LABEL_CELLS, columns, first_round
+from tsviz.tui.panes.timeline import columns, label_cells
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.widgets.pane import Pane
@@ -35,8 +36,6 @@ async def click_text(pilot: Pilot[None], pane: str, text: str) -> MainScreen:
 
 async def wheel(pilot: Pilot[None], widget: Widget, turns: int) -> None:
     """Turn the wheel over a widget."""
-    from textual import events
-
     kind = events.MouseScrollDown if turns > 0 else events.MouseScrollUp
     where = widget.region.offset
     for _ in range(abs(turns)):
@@ -54,14 +53,32 @@ async def test_a_click_selects_a_request() -> None:
 
 
 async def test_a_click_on_the_timeline_goes_to_the_first_round_of_its_column() -> None:
-    """Column 50 of the strip begins with round 1 + 50 x 300 // columns, on the pool as on the scrubber."""
-    cells = columns(SIZE[0])
+    """Column 50 of the strip begins with round 1 + 50 x 300 // columns, on a lane, the marks, the pool and the axis."""
+    cells, label = columns(SIZE[0]), label_cells(SIZE[0])
     async with DebuggerApp(FullView(), start_round=61).run_test(size=SIZE) as pilot:
-        for line, column in ((0, 50), (1, 90), (1, cells - 1), (0, 0)):
+        for line, column in ((2, 50), (6, 90), (8, cells - 1), (9, 0)):
             await settle(pilot)
-            await pilot.click("#timeline", offset=(LABEL_CELLS + column, line))
+            await pilot.click("#timeline", offset=(label + column, line))
             screen = await settle(pilot)
-            assert screen.scene.round == first_round(column, cells, 300) == 1 + column * 300 // cells
+            assert screen.scene.round == 1 + column * 300 // cells
+
+
+async def test_ctrl_and_the_wheel_zoom_around_the_pointer_and_shift_pans() -> None:
+    """300 rounds, twice as near is 150, with the round under the pointer in its place; a pan is a quarter of that."""
+    async with DebuggerApp(FullView(), start_round=61).run_test(size=SIZE) as pilot:
+        screen = await settle(pilot)
+        pane = screen.query_one("#timeline", Pane)
+        where = pane.region.offset
+        x = label_cells(SIZE[0])
+        for kind, ctrl, shift, window in (
+            (events.MouseScrollUp, True, False, (1, 150)),
+            (events.MouseScrollDown, False, True, (38, 187)),
+            (events.MouseScrollUp, False, True, (1, 150)),
+            (events.MouseScrollDown, True, False, (1, 300)),
+        ):
+            pane.post_message(kind(pane, x, 2, 0, 0, 0, shift, False, ctrl, where.x + x, where.y + 2))
+            screen = await settle(pilot)
+            assert (screen.scene.window.first, screen.scene.window.last) == window
 
 
 async def test_the_wheel_steps_rounds_over_header_and_timeline() -> None:

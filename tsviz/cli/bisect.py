@@ -11,7 +11,8 @@ import click
 from .exit_codes import CliError, ExitCode
 from .output import clean
 from .rows import format_option, print_rows
-from .schedulers import load_scheduler
+from .schedulers import SchedulerMissing, load_scheduler
+from .sheltered import load_sheltered
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def command(trace: str, versions: str | None, settings: tuple[str, ...], form: s
         )
     base = str(part.engine.get("version"))
     try:
-        module = load_scheduler("real")
-    except CliError:
+        module = load_sheltered("real")
+    except SchedulerMissing:
         module = load_scheduler("twin")
     try:
         with unreadable():

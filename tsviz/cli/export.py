@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,38 +13,142 @@ from .params import OutputPath
 from .rows import format_option, print_rows
 from .traces import unreadable
 
+if TYPE_CHECKING:
+    from tsviz.query.locked import Locked
+
+
+_MEMORY_BYTES = 2 << 30
+
 
 @click.command("export", short_help="Write a trace as files that other tools read.")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
 @click.option(
-    "--parquet", "directory", required=True, type=OutputPath(file_okay=False), metavar="DIR",
+    "--parquet",
+    "directory",
+    type=OutputPath(file_okay=False),
+    metavar="DIR",
     help="Write a Parquet dataset into this directory, which must be new or empty.",
-)  # fmt: skip
+)
+@click.option(
+    "--csv",
+    "csv",
+    type=OutputPath(file_okay=False),
+    metavar="DIR",
+    help="Write a CSV file a table into this directory, which must be new or empty.",
+)
+@click.option(
+    "--perfetto",
+    "perfetto",
+    type=OutputPath(dir_okay=False),
+    metavar="FILE",
+    help="Write one trace as a file that the Perfetto UI opens.",
+)
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be given again.")
 @format_option
-def command(traces: tuple[str, ...], directory: Path, tables: tuple[str, ...], form: str) -> None:
-    """Write TRACE (bundles, folders of bundles, patterns) as a dataset for DuckDB, Spark, Trino, Daft or pandas.
+def command(
+    traces: tuple[str, ...],
+    directory: Path | None,
+    csv: Path | None,
+    perfetto: Path | None,
+    tables: tuple[str, ...],
+    form: str,
+) -> None:
+    """Write TRACE (bundles, folders of bundles, patterns) as a dataset, as CSV, or for the Perfetto UI.
 
-    One folder a table, partitioned by trace, node and rank, sorted; decided tables too where they are recorded or
-    indexed. docs/export.md has the statements that read it.
+    Parquet: one folder a table, partitioned by trace, node and rank, sorted, for DuckDB, Spark, Trino, Daft or pandas;
+    decided tables too where they are recorded or indexed. docs/export.md has the statements that read it.
 
     \b
     tsviz export run.tsviz --parquet run.parquet
     duckdb -c "SELECT count(*) FROM read_parquet('run.parquet/rounds/**/*.parquet', hive_partitioning = true)"
+    tsviz export run.tsviz --csv run.csv
+    tsviz export run.tsviz --perfetto run.pftrace     open it at ui.perfetto.dev
     """
-    from tsviz.query.export import export_parquet, exported_tables
+    from tsviz.query.export import exported_tables
     from tsviz.query.paths import bundles_of
     from tsviz.replay.index import open_indexed
     from tsviz.trace.errors import TraceError
 
+    if sum(target is not None for target in (directory, csv, perfetto)) != 1:
+        raise CliError(ExitCode.USAGE, "expected one of --parquet, --csv and --perfetto")
     if unknown := sorted(set(tables) - set(exported_tables())):
         raise CliError(ExitCode.USAGE, f"no table {unknown[0]}", "there are " + ", ".join(exported_tables()))
     with unreadable():
-        bundles = [open_indexed(path) for path in bundles_of(traces)]
+        if perfetto is not None:
+            _derive(bundles_of(traces))
+        bundles: list[Any] = [open_indexed(path) for path in bundles_of(traces)]
     try:
-        written = export_parquet(bundles, directory, tables)
+        if directory is not None:
+            rows = _parquet(bundles, directory, tables)
+        elif csv is not None:
+            rows = _csv(bundles, csv, tables)
+        else:
+            assert perfetto is not None
+            if tables or len(bundles) != 1:
+                raise CliError(ExitCode.USAGE, "--perfetto takes one trace, and no --table")
+            rows = [_perfetto(bundles, perfetto)]
     except TraceError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
     except OSError as error:
-        raise CliError(ExitCode.USAGE, str(error), "--parquet names a directory that is new or empty") from error
-    print_rows([asdict(one) for one in written], form)
+        raise CliError(ExitCode.USAGE, str(error), "a directory must be new or empty") from error
+    print_rows(rows, form)
+
+
+def _derive(paths: list[str]) -> None:
+    """Derive what was decided: without it there are no waits and no flows."""
+    from tsviz.trace.reader import open_bundle
+
+    from .why import decisions_of
+
+    for path in paths:
+        for part in open_bundle(path).parts:
+            decisions_of(part)
+
+
+def _parquet(bundles: list[Any], directory: Path, tables: tuple[str, ...]) -> list[dict[str, Any]]:
+    from tsviz.query.export import export_parquet
+
+    return [asdict(one) for one in export_parquet(bundles, directory, tables)]
+
+
+def _csv(bundles: list[Any], directory: Path, tables: tuple[str, ...]) -> list[dict[str, Any]]:
+    from tsviz.query.export import exported_tables, new_directory
+
+    from .output import Format, write
+
+    locked, rows = _locked(bundles), []
+    with new_directory(directory) as draft:
+        for table in tables or exported_tables():
+            file = draft / f"{table}.csv"
+            with locked.stream(f'FROM "{table}"') as stream, file.open("wb") as out:
+                write(stream, Format.CSV, out)
+            assert stream.total is not None
+            rows.append({"table": table, "rows": stream.total.rows, "bytes": file.stat().st_size})
+    return rows
+
+
+def _perfetto(bundles: list[Any], file: Path) -> dict[str, Any]:
+    from tsviz.adapters.perfetto import NoPerfetto, write_perfetto
+
+    from .perfetto_rows import rows_of
+
+    draft = file.with_name(file.name + ".part")
+    try:
+        with draft.open("wb") as out:
+            written = write_perfetto(rows_of(_locked(bundles)), out)
+        draft.replace(file)
+    except NoPerfetto as error:
+        raise CliError(ExitCode.USAGE, str(error)) from None
+    finally:
+        draft.unlink(missing_ok=True)
+    return {
+        "file": str(file), "bytes": file.stat().st_size, "requests": written.request_tracks, "flows": written.flows,
+        "counter_values": written.counter_values, **{f"{name}s": n for name, n in written.events.items()},
+    }  # fmt: skip
+
+
+def _locked(bundles: list[Any]) -> Locked:
+    from tsviz.query.catalog import Catalog
+    from tsviz.query.locked import Limits, Locked
+
+    return Locked(Catalog(bundles), Limits(_MEMORY_BYTES, seconds=None, rows=None))

@@ -12,6 +12,8 @@ from .traces import open_place, parse_place, unreadable
 from .why import decisions_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tsviz.replay.findings_model import Checked
     from tsviz.replay.why_facts import Facts
     from tsviz.trace.reader import Bundle, Part
@@ -59,18 +61,28 @@ def command(trace: str, everything: bool, fail_on: tuple[str, ...], recorded_onl
     _fail(place.path, checked, fail_on)
 
 
-def check(bundle: Bundle, part: Part, recorded_only: bool) -> tuple[list[Checked], Facts | None]:
-    """Check a part, deriving its decisions unless only recorded ones are wanted; return also its facts, if known."""
-    from tsviz.replay.findings import check_part
+def check(bundle: Bundle, part: Part, recorded_only: bool) -> tuple[list[Checked], Callable[[], Facts | None]]:
+    """Check a part, deriving its decisions unless only recorded ones are wanted; return also what reads its facts.
+
+    Checks that were made before are not made again.
+    """
+    from functools import cache
+
+    from tsviz.replay.findings import check_kept
     from tsviz.replay.why import facts_of
 
     if recorded_only and part.level != "decisions":
-        return check_part(bundle, part, None), None
+        return list(check_kept(bundle, part, "none 0", lambda: None)), lambda: None
     index = decisions_of(part)
-    if index is not None and not index.last_round:
-        return check_part(bundle, part, None, why_not="the twin leaves the recording in its first round"), None
-    facts = facts_of(part, index)
-    return check_part(bundle, part, facts), facts
+    if index is None:
+        decided = f"recorded {part.last_round}"
+    elif index.last_round:
+        decided = f"derived {index.last_round}"
+    else:
+        why_not = "the twin leaves the recording in its first round"
+        return list(check_kept(bundle, part, "none 0", lambda: None, why_not)), lambda: None
+    read = cache(lambda: facts_of(part, index))
+    return list(check_kept(bundle, part, decided, read)), read
 
 
 def _row(one: Checked) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,10 @@ from .exit_codes import CliError, ExitCode
 from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .traces import open_place, parse_place, unreadable
+
+if TYPE_CHECKING:
+    from tsviz.replay.index import Index
+    from tsviz.trace.reader import Bundle, Part
 
 
 @click.command("index", short_help="Derive why: re-execute a trace in the twin and keep its decisions.")
@@ -19,7 +23,8 @@ def command(trace: str, form: str) -> None:
     """Re-execute TRACE in the twin, compare every round, and keep the decisions in the user's cache.
 
     `open` and `sql` then show them as derived, up to the last round that was verified. A trace that was recorded with
-    its decisions needs no index.
+    its decisions needs no index for that. Beside them stand keyframes, from which live states of any round are made,
+    and the findings (docs/findings.md), which are there at once.
     """
     from tsviz.replay.index import build_index
 
@@ -30,6 +35,8 @@ def command(trace: str, form: str) -> None:
         name = f"{part.node}/{part.rank}"
         with unreadable():
             index = build_index(part, progress=rounds_progress(name))
+        with unreadable():
+            _check(bundle, part, index)
         different = index.divergence
         rows.append(
             {
@@ -43,3 +50,13 @@ def command(trace: str, form: str) -> None:
     print_rows(rows, form)
     if any(row["outcome"] == "diverged" for row in rows):
         raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the twin does not make these plans")
+
+
+def _check(bundle: Bundle, part: Part, index: Index) -> None:
+    """Make the findings of a part that has its decisions; they are kept."""
+    from tsviz.replay.findings import check_kept
+    from tsviz.replay.why import facts_of
+
+    if index.last_round and part.level != "decisions":
+        for _ in check_kept(bundle, part, f"derived {index.last_round}", lambda: facts_of(part, index)):
+            pass

@@ -71,8 +71,9 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of debugger.md, section 7."""
     _open_streams()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code: Any = cli.main(arguments, prog_name="tsviz", standalone_mode=False)
+        code: Any = cli.main(arguments, prog_name="tsviz", standalone_mode=False, obj=arguments)
         sys.stdout.flush()
     except CliError as error:
         error.show()

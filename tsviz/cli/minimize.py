@@ -15,7 +15,8 @@ from .exit_codes import CliError, ExitCode
 from .output import clean
 from .params import OutputPath, seconds_option
 from .rows import format_option, print_rows
-from .schedulers import NAMES, load_scheduler
+from .schedulers import NAMES, SchedulerMissing, load_scheduler
+from .sheltered import load_sheltered
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
@@ -64,7 +65,11 @@ def command(trace: str, condition: str, out: Path, time_limit: float, scheduler:
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there")
     place = parse_place(trace)
     bundle, part = open_place(place)
-    module = load_scheduler(scheduler)
+    try:
+        recorder = load_sheltered("real")
+    except SchedulerMissing:
+        recorder = load_scheduler("twin")
+    module = recorder if scheduler == "real" else load_scheduler(scheduler)
     stopped = _stop_flag(time.monotonic() + time_limit)
 
     def run(scenario: Scenario, stop: Callable[[], bool]) -> MemoryPart:
@@ -90,7 +95,7 @@ def command(trace: str, condition: str, out: Path, time_limit: float, scheduler:
         "tool": "tsviz minimize", "command": ["tsviz", *sys.argv[1:]], "predicate": predicate.text,
         "workload": {"kind": "scenario", "from": bundle.name},
     }  # fmt: skip
-    recorded_with, shown = _record(found, predicate, out, meta)
+    recorded_with, shown = _record(found, recorder, predicate, out, meta)
     row = _row(scenario, found) | {"recorded_with": recorded_with, "seconds": round(seconds, 1)}
     print_rows([row], form)
     click.echo(clean(shown), err=True)
@@ -128,18 +133,14 @@ def _progress(began: float) -> Callable[[Step], None]:
     return tell
 
 
-def _record(found: Minimized, predicate: Predicate, out: Path, meta: dict[str, Any]) -> tuple[str, str]:
-    """Record the result, on the real package if it is there; return who made it and what it shows."""
-    from tsviz.adapters.tokenspeed import RULE_SET, PackageMissing, engine_of, load_real, recording_module
+def _record(found: Minimized, module: Any, predicate: Predicate, out: Path, meta: dict[str, Any]) -> tuple[str, str]:
+    """Record the result on `module`; return who made it and what it shows."""
+    from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
     from tsviz.replay.predicates import Absent
     from tsviz.replay.scenario_run import record_bundle
     from tsviz.trace.errors import CannotRecord
     from tsviz.trace.reader import open_bundle
 
-    try:
-        module = load_real()
-    except PackageMissing:
-        module = load_scheduler("twin")
     engine = engine_of(module)
     try:
         record_bundle(

@@ -11,12 +11,13 @@ from .traces import Place, open_place, parse_place, unreadable
 @click.command("open", short_help="Step through a trace on the terminal.")
 @click.argument("trace")
 @click.option("--request", help="Select this request.")
-def command(trace: str, request: str | None) -> None:
+@click.option("--compare", default="", metavar="TRACE", help="Open side by side with another trace.")
+def command(trace: str, request: str | None, compare: str) -> None:
     """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys."""
-    open_terminal(parse_place(trace), request)
+    open_terminal(parse_place(trace), request, compare)
 
 
-def open_terminal(place: Place, request: str | None = None) -> None:
+def open_terminal(place: Place, request: str | None = None, compare: str = "") -> None:
     """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
     from tsviz.tui.terminal import NoTerminal, require_terminal
 
@@ -24,6 +25,7 @@ def open_terminal(place: Place, request: str | None = None) -> None:
         require_terminal()
     except NoTerminal as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
+    from tsviz.replay.identity import identity
     from tsviz.replay.recorded import open_view
     from tsviz.tui.app import run
     from tsviz.tui.desk import TraceDesk
@@ -31,5 +33,5 @@ def open_terminal(place: Place, request: str | None = None) -> None:
     bundle, part = open_place(place)
     with unreadable():
         view = open_view(bundle, part.node, part.rank, wait=False)
-    desk = TraceDesk(str(place.path), part.node, part.rank)
-    run(view, start_round=place.round or 1, start_stop=place.stop, request=request, desk=desk)
+    desk = TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part))
+    run(view, start_round=place.round or 1, start_stop=place.stop, request=request, desk=desk, compare=compare)

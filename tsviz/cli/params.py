@@ -26,8 +26,8 @@ class Finite(click.FloatRange):
 class OutputPath(click.Path):
     """Where a command writes: any path but one that is, or lies in, a bundle, which nothing may add to."""
 
-    def __init__(self, *, file_okay: bool = True) -> None:
-        super().__init__(path_type=Path, file_okay=file_okay)
+    def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from tsviz.trace.layout import enclosing_bundle

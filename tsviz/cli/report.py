@@ -10,6 +10,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .findings import check
+from .params import OutputPath
 from .traces import Place, open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _MEMORY_BYTES = 2 << 30
 @click.command("report", short_help="Write one offline HTML file about a trace.")
 @click.argument("trace")
 @click.option(
-    "-o", "--out", "out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    "-o", "--out", "out", type=OutputPath(dir_okay=False), metavar="FILE",
     help="Where to write it; without it NAME.html in this folder.",
 )  # fmt: skip
 @click.option("--recorded-only", is_flag=True, help="Do not derive decisions; what needs them is left out.")
@@ -76,7 +77,8 @@ def subject_of(place: Place, bundle: Bundle, parts: Sequence[Part], recorded_onl
 def _part(bundle: Bundle, part: Part, recorded_only: bool) -> SubjectPart:
     from tsviz.report.subject import SubjectPart
 
-    checked, facts = check(bundle, part, recorded_only)
+    checked, read = check(bundle, part, recorded_only)
+    facts = read()
     shares = []
     if facts is not None:
         from tsviz.replay.blame import blame

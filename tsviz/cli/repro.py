@@ -9,7 +9,8 @@ import click
 from .exit_codes import CliError, ExitCode
 from .output import clean
 from .params import OutputPath
-from .schedulers import load_scheduler
+from .schedulers import SchedulerMissing, load_scheduler
+from .sheltered import load_sheltered
 from .traces import open_place, parse_place, unreadable
 
 
@@ -34,8 +35,8 @@ def command(trace: str, out: Path | None) -> None:
     place = parse_place(trace)
     bundle, part = open_place(place)
     try:
-        module = load_scheduler("real")
-    except CliError:
+        module = load_sheltered("real")
+    except SchedulerMissing:
         module = load_scheduler("twin")
     try:
         with unreadable():

@@ -9,7 +9,8 @@ import click
 from .exit_codes import CliError, ExitCode
 from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
-from .schedulers import NAMES, load_scheduler
+from .schedulers import NAMES
+from .sheltered import load_sheltered
 from .traces import open_place, parse_place, unreadable
 
 
@@ -25,6 +26,7 @@ def command(trace: str, scheduler: str, form: str) -> None:
     Every part is checked, unless TRACE names one (TRACE@P/0:1) ; a round in TRACE@ROUND ends the check there.
     The first difference of a part is named by round, field, expected and got; the exit code is then 5.
     """
+    module = load_sheltered(scheduler)
     from tsviz.replay.verify import verify
 
     place = parse_place(trace)
@@ -32,7 +34,6 @@ def command(trace: str, scheduler: str, form: str) -> None:
     parts = bundle.parts if place.node is None else [chosen]
     if place.round is not None and not 1 <= place.round <= chosen.last_round:
         raise CliError(ExitCode.USAGE, f"{trace}: rounds are 1 to {chosen.last_round:,}")
-    module = load_scheduler(scheduler)
     rows: list[dict[str, Any]] = []
     diverged = False
     for part in parts:

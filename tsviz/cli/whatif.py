@@ -13,7 +13,8 @@ import click
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
-from .schedulers import NAMES, load_scheduler
+from .schedulers import NAMES
+from .sheltered import load_sheltered
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def command(
             ExitCode.USAGE, "expected one or two --sweep; --find needs --where and one --sweep; no --out then"
         )
     with _refusals(), unreadable():
-        module = load_scheduler(scheduler)
+        module = load_sheltered(scheduler)
         ready = study(part, module, at_round=at_round, max_rounds=max_rounds, unfinished_tokens=unfinished)
         _say(study_words(ready))
         if axes:

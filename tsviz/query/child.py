@@ -11,16 +11,16 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+from tsviz.spawn import python_command, python_environment
 
 from . import frames
 from .locked import Limits, Total
@@ -149,17 +149,13 @@ def ask(
     process, whatever it is doing. `QueryError` is raised while the schema or the batches are read.
     """
     limits = limits or Limits()
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p),
-        "MALLOC_ARENA_MAX": "2",
-    }
     process = subprocess.Popen(
-        [sys.executable, "-P", "-X", "utf8", "-m", "tsviz.query.worker"],
+        python_command("tsviz.query.worker"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
-        env=environment,
+        env=python_environment() | {"MALLOC_ARENA_MAX": "2"},
         start_new_session=True,
     )
     try:

@@ -7,6 +7,7 @@ digests the signed numbers with the same bits, every column may be null, and row
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,14 +50,23 @@ def export_parquet(bundles: Sequence[Bundle], directory: Path, tables: Sequence[
 
     Nothing is left behind where it fails. Raises FileExistsError, OSError, and what reading the tables raises.
     """
+    with new_directory(directory) as draft:
+        return _export(bundles, draft, tables or exported_tables())
+
+
+@contextmanager
+def new_directory(directory: Path) -> Iterator[Path]:
+    """Give a draft that becomes `directory`, which is new or empty, when the block ends; nothing is left of a failure.
+
+    Raises FileExistsError, OSError.
+    """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise FileExistsError(f"{directory}: expected a new or an empty directory")
     directory.parent.mkdir(parents=True, exist_ok=True)
     with draft(directory.parent, f".{directory.name}-") as made:
-        written = _export(bundles, made, tables or exported_tables())
+        yield made
         made.chmod(0o755)
         made.replace(directory)
-    return written
 
 
 def _export(bundles: Sequence[Bundle], directory: Path, names: Sequence[str]) -> list[Written]:

@@ -27,6 +27,8 @@ _KEY = "round"
 _MOST_GROUPS = 2
 """A look-up in more row groups than these is a scan."""
 _BOUND = re.compile(rf"\b{_KEY} (==|>=|<=|>|<) (\d{{1,10}})\b")
+_ONE = re.compile(rf"\({_KEY} == \d{{1,10}}\)")
+"""The condition that holds for one round and asks for nothing else."""
 _MEMBERS = re.compile(rf"\bis_in\({_KEY}, {{value_set=int\d+:\[([\d,\s]+)\]")
 _MEMORY = "256MB"
 
@@ -52,12 +54,13 @@ class LookupDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
 
     def _groups(self, condition: Any) -> tuple[int, int, list[int]] | None:
         """Return first and last round that the condition can hold for and their row groups; None if these are many."""
-        guessed = _guess(str(condition))
+        said = str(condition)
+        guessed = _guess(said)
         if guessed is None:
             return None
         low, high = guessed
         groups = np.flatnonzero((self._lows <= high) & (self._highs >= low))
-        if len(groups) > _MOST_GROUPS or not self._proven(condition, low, high):
+        if len(groups) > _MOST_GROUPS or not (_ONE.fullmatch(said) or self._proven(condition, low, high)):
             return None
         return low, high, groups.tolist()
 
@@ -77,7 +80,7 @@ class LookupDataset(ds.FileSystemDataset):  # type: ignore[misc]  # pyarrow has 
         if pages <= self._checked:
             with suppress(duckdb.Error, pa.ArrowException):
                 found = self._file.rounds(needed, low, high).cast(pa.schema([self.schema.field(n) for n in needed]))
-                return found.filter(condition).select(columns)
+                return (found if _ONE.fullmatch(said) else found.filter(condition)).select(columns)
         # Rows are filtered behind the read: every page of these columns is decoded, with its checksum.
         fragment = self._fragment.subset(row_group_ids=groups)
         found = fragment.to_table(schema=self.schema, columns=needed).filter(condition).select(columns)

@@ -23,6 +23,7 @@ from .invented import InventedTokens
 
 _CHUNK_ROWS = 1 << 16
 _TOKENS_LIMIT = 1 << 26
+_FIRST_ROWS = 1 << 12
 _NEVER = (1 << 63) - 1
 _PLAIN = frozenset((e.PLAN, e.CLEAR, e.CLEAR_L1, e.DRAIN))
 
@@ -81,7 +82,9 @@ class TablesFrom(Part):
         self._rows = {"calls": calls.slice(start)}
         for name in ("submissions", "events", "storage_keys"):
             table = part.table(name)
-            self._rows[name] = table.slice(int(np.searchsorted(table["call_seq"].to_numpy(), seq)))
+            rows = table.slice(int(np.searchsorted(table["call_seq"].to_numpy(), seq)))
+            # Few calls are made from here in most cases: a small first batch, as a batch is taken apart as a whole.
+            self._rows[name] = pa.concat_tables([rows.slice(0, _FIRST_ROWS), rows.slice(_FIRST_ROWS)])
 
     def table(self, name: str) -> pa.Table:
         """Return a table: of those that hold calls, the rows from the first call on."""

@@ -6,14 +6,15 @@ long is a finding of its own (`acknowledgement_missing`). A check that lacks its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 
 from tsviz.trace.reader import Bundle, Part
 
 from . import findings_decided as decided
 from . import findings_invariants as invariants
 from . import findings_recorded as recorded
+from .findings_kept import Kept
 from .findings_model import BUNDLE, DECIDED, RECORDED, Check, Checked, Ended, NotCheckable, Subject
 from .predicates import NAMED, STORM_ROUNDS
 from .why_facts import Facts
@@ -70,16 +71,33 @@ def check_part(
 
     Raises `TraceError`, QueryError.
     """
-    subject = Subject(bundle, part, facts)
+    return [Checked(check, part.node, part.rank, _made(bundle, part, facts, check, why_not)) for check in checks]
+
+
+def check_kept(
+    bundle: Bundle, part: Part, decided: str, facts: Callable[[], Facts | None], why_not: str = ""
+) -> Iterator[Checked]:
+    """Make every check of a part that was not made before, and keep how it ended; yield each as it is known.
+
+    `decided` says how far decisions are known; `facts` reads them, and is called when the first check needs them. Where
+    they are None `why_not` says why. Raises `TraceError`, QueryError.
+    """
+    kept = Kept(bundle, part, f"{decided} {why_not}")
+    read = cache(facts)
+    for check in CHECKS:
+        ended = kept.get(check)
+        if ended is None:
+            ended = _made(bundle, part, read() if check.needs == DECIDED else None, check, why_not)
+            kept.put(check, ended)
+        yield Checked(check, part.node, part.rank, ended)
+
+
+def _made(bundle: Bundle, part: Part, facts: Facts | None, check: Check, why_not: str) -> Ended:
+    if check.needs == DECIDED and facts is None:
+        return NotCheckable(
+            check.name, "not checkable without decisions (tsviz index)" + (f": {why_not}" if why_not else "")
+        )
     dropped = sorted({str(name) for name in part.table("gaps")["table"].to_pylist()} - {"forwards"})
-    checked = []
-    for check in checks:
-        if check.needs == DECIDED and facts is None:
-            reason = "not checkable without decisions (tsviz index)" + (f": {why_not}" if why_not else "")
-            ended: Ended = NotCheckable(check.name, reason)
-        elif dropped and check.needs != BUNDLE:
-            ended = NotCheckable(check.name, f"rows were dropped while recording: {', '.join(dropped)} (table gaps)")
-        else:
-            ended = check.scan(subject, check.threshold)
-        checked.append(Checked(check, part.node, part.rank, ended))
-    return checked
+    if dropped and check.needs != BUNDLE:
+        return NotCheckable(check.name, f"rows were dropped while recording: {', '.join(dropped)} (table gaps)")
+    return check.scan(Subject(bundle, part, facts), check.threshold)

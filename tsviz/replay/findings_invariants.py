@@ -14,7 +14,7 @@ import numpy as np
 
 from .findings_decided import facts_of
 from .findings_model import Ended, Subject, found
-from .lifetimes import PerRequest, column, words
+from .lifetimes import PerRequest, among, column, words
 from .predicates import Absent
 from .why_facts import HOLDING, Facts
 
@@ -63,8 +63,7 @@ def _plans(subject: Subject) -> Iterator[Broken]:
     part, config = subject.part, subject.part.config
     operations, rounds = part.table("operations"), part.table("rounds")
     round_, submission = column(operations, "round").astype(np.int64), column(operations, "submission").astype(np.int64)
-    kind = np.array(words(operations, "kind"), dtype=object)
-    names = words(operations, "request")
+    names = operations["request"]
     marked: tuple[tuple[str, Any], ...] = (
         ("request", submission), ("slot", column(operations, "slot").astype(np.int64)),
     )  # fmt: skip
@@ -72,22 +71,22 @@ def _plans(subject: Subject) -> Iterator[Broken]:
         key = (round_ << 32) | values
         _, first, count = np.unique(key, return_index=True, return_counts=True)
         for index, times in zip(first[count > 1].tolist(), count[count > 1].tolist(), strict=True):
-            where = f"{label} {names[index] if label == 'request' else values[index]}"
+            where = f"{label} {names[index].as_py() if label == 'request' else values[index]}"
             yield Broken(f"one_row_a_{label}", int(round_[index]), where, "1 row", f"{times} rows")
     begin, fed = column(operations, "begin_tokens"), column(operations, "input_tokens")
-    chunk = kind == "prefill"
+    chunk = among(operations, "kind", ("prefill",))
     cut = chunk & (begin + fed < column(operations, "prefill_tokens"))
-    last_chunk = np.zeros(len(kind), np.bool_)
+    last_chunk = np.zeros(len(chunk), np.bool_)
     where_chunk = np.flatnonzero(chunk)
     if len(where_chunk):
         ends = np.append(np.flatnonzero(np.diff(round_[where_chunk])), len(where_chunk) - 1)
         last_chunk[where_chunk[ends]] = True
     for index in np.flatnonzero(cut & ~last_chunk).tolist():
-        yield Broken("head_of_line", int(round_[index]), f"request {names[index]}", "only the last prefill cut",
+        yield Broken("head_of_line", int(round_[index]), f"request {names[index].as_py()}", "only the last prefill cut",
                      "one cut with a prefill behind it")  # fmt: skip
     numbers = column(rounds, "round")
     batch = column(rounds, "prefill_rows").astype(np.int64) + column(rounds, "decode_rows")
-    local = np.isin(kind, ("prefill", "decode"))
+    local = among(operations, "kind", ("prefill", "decode"))
     spent = np.bincount(np.searchsorted(numbers, round_[local]), weights=fed[local], minlength=len(numbers))
     if config["role"] == "D":  # decodes of a decode role do not spend the budget
         spent = np.bincount(np.searchsorted(numbers, round_[chunk]), weights=fed[chunk], minlength=len(numbers))

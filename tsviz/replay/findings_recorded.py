@@ -14,7 +14,7 @@ from tsviz.trace import entries as e
 
 from .diff import diff_ranks, first_to_disagree
 from .findings_model import Ended, NotCheckable, Subject, found, listed
-from .lifetimes import column, words
+from .lifetimes import among, column, words
 from .predicates import NAMED, Absent, Tables
 
 _LIMITS = Limits(memory_bytes=1 << 29, threads=1, seconds=60.0, rows=1 << 16)
@@ -157,42 +157,39 @@ def acknowledgement(subject: Subject, rounds: int) -> Ended:
 
 
 def _open_operations(subject: Subject) -> list[tuple[str, int, str]]:
+    """Return the copies without an acknowledgement: in words, since which round, and no request."""
     events, transfers = subject.part.table("events"), subject.part.table("transfers")
-    kinds = np.array(words(events, "kind"), dtype=object)
-    done = set(column(events, "op_id")[np.isin(kinds, (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE))].tolist())
-    begun: dict[int, tuple[int, str]] = {}
-    for op_id, round_, kind in zip(
-        column(transfers, "op_id").tolist(), column(transfers, "round").tolist(), words(transfers, "kind"), strict=True
-    ):
-        begun.setdefault(op_id, (round_, kind or ""))
-    return [(f"operation {op} ({kind})", since, "") for op, (since, kind) in begun.items() if op not in done]
+    done = column(events, "op_id")[among(events, "kind", _ACKNOWLEDGED)]
+    begun, first = np.unique(column(transfers, "op_id"), return_index=True)
+    rows = transfers.take(first[~np.isin(begun, done)])
+    each = zip(column(rows, "op_id").tolist(), column(rows, "round").tolist(), words(rows, "kind"), strict=True)
+    return [(f"operation {op} ({kind or ''})", since, "") for op, since, kind in each]
 
 
 def _slowest(subject: Subject) -> int:
     events = subject.part.table("events")
-    kinds = np.array(words(events, "kind"), dtype=object)
-    answers = np.isin(kinds, (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE))
     cause, round_ = column(events, "cause_round").astype(np.int64), column(events, "round").astype(np.int64)
-    ages = (round_ - cause)[answers & (cause >= 0)]
+    ages = (round_ - cause)[among(events, "kind", _ACKNOWLEDGED) & (cause >= 0)]
     return int(ages.max(initial=0))
 
 
 def _open_peers(subject: Subject) -> tuple[list[tuple[str, int, str]], int]:
     """Return remote rows without an answer, and how many rounds the slowest answered one took."""
     operations, events = subject.part.table("operations"), subject.part.table("events")
+    remote = operations.filter(among(operations, "kind", ("remote_prefill", "remote_decode")))
+    if not remote.num_rows:
+        return [], 0
     answered: dict[int, list[int]] = {}
-    for kind, submission, round_ in zip(
-        words(events, "kind"), column(events, "submission").tolist(), column(events, "round").tolist(), strict=True
-    ):
-        if kind in _PEER_ANSWERS and submission >= 0:
+    answers = events.filter(among(events, "kind", _PEER_ANSWERS))
+    landed = zip(column(answers, "submission").tolist(), column(answers, "round").tolist(), strict=True)
+    for submission, round_ in landed:
+        if submission >= 0:
             answered.setdefault(submission, []).append(round_)
     out, slowest = [], 0
     for kind, submission, round_, name in zip(
-        words(operations, "kind"), column(operations, "submission").tolist(), column(operations, "round").tolist(),
-        words(operations, "request"), strict=True,
+        words(remote, "kind"), column(remote, "submission").tolist(), column(remote, "round").tolist(),
+        words(remote, "request"), strict=True,
     ):  # fmt: skip
-        if kind not in ("remote_prefill", "remote_decode"):
-            continue
         later = [r for r in answered.get(submission, ()) if r > round_]
         if later:
             slowest = max(slowest, later[0] - round_)
@@ -201,6 +198,7 @@ def _open_peers(subject: Subject) -> tuple[list[tuple[str, int, str]], int]:
     return out, slowest
 
 
+_ACKNOWLEDGED = (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE)
 _PEER_ANSWERS = frozenset(("remote_prefill_done", "succeeded", "failed", "abort", "finish"))
 
 

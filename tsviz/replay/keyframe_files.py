@@ -21,8 +21,8 @@ from .reexecute import Reexecution
 
 FOLDER = "keyframes"
 _LIST = "keyframes.json"
-_SECONDS = 0.35
-"""Of re-execution with its decisions written between two keyframes."""
+_SECONDS = 0.2
+"""CPU time of re-execution, its decisions written, between two keyframes."""
 _BLOCK_FRAMES = 16
 _FREE_BYTES = 8 << 20
 _KEPT_BLOCKS = 4
@@ -40,13 +40,13 @@ class KeyframeWriter:
         self._pending: list[Keyframe] = []
         self._blocks: list[list[int]] = []
         self._written = 0
-        self._since = time.perf_counter()
+        self._since = time.thread_time()
         self._last_round = 0
 
     def offer(self, execution: Reexecution, round_: int) -> None:
         """Take a keyframe behind the plan of `round_` if it is time for one. Raises OSError."""
         if self._every is None:
-            if time.perf_counter() - self._since < _SECONDS:
+            if time.thread_time() - self._since < _SECONDS:
                 return
             if self._written > max(_FREE_BYTES, self._trace_bytes // 2 * round_ // self._rounds):
                 return
@@ -56,7 +56,7 @@ class KeyframeWriter:
         self._last_round = round_
         if len(self._pending) == _BLOCK_FRAMES:
             self._write()
-        self._since = time.perf_counter()
+        self._since = time.thread_time()
 
     def _write(self) -> None:
         data = write_block(self._pending)

@@ -109,7 +109,7 @@ class Shared:
         ends = np.cumsum(numbers(self._arrays, "digest_length", 0)).tolist()
         if (ends[-1] if ends else 0) != len(data):
             raise Malformed("digests", f"{len(data)} bytes", str(ends[-1] if ends else 0))
-        return [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     def digest(self, number: int) -> bytes:
         """Return a digest by its number."""
@@ -130,6 +130,8 @@ class Shared:
     def _chain_places(self) -> list[tuple[int, int]]:
         sizes = numbers(self._arrays, "chain_length", 0)
         tokens = numbers(self._arrays, "chain_tokens", 0, count=len(sizes))
+        if int(sizes.sum()) * self._page_tokens > self.items:
+            raise Malformed("chains", f"digests of {self.items} items at most", f"{int(sizes.sum())} digests")
         return list(zip(tokens.tolist(), sizes.tolist(), strict=True))
 
     def _whole_chain(self, number: int) -> list[bytes]:
@@ -143,10 +145,15 @@ class Shared:
         return made
 
     @cached_property
+    def items(self) -> int:
+        """How many items all lists have: as nothing is in two lists, no state can refer to more."""
+        return len(numbers(self._arrays, "list_items", -INT32 - 1))
+
+    @cached_property
     def _places(self) -> list[tuple[int, int]]:
         sizes = numbers(self._arrays, "list_length", 0)
         ends = np.cumsum(sizes)
-        total = len(numbers(self._arrays, "list_items", -INT32 - 1))
+        total = self.items
         if (int(ends[-1]) if len(ends) else 0) != total:
             raise Malformed("list items", str(total), str(int(ends[-1]) if len(ends) else 0))
         return list(zip((ends - sizes).tolist(), ends.tolist(), strict=True))

@@ -91,6 +91,9 @@ def state(values: Any, arrays: Arrays, shared: Shared, config: Config) -> Snapsh
     pages = [(config.num_device_pages - 1) * group.packing for group in groups_of(config)]
     found = tuple([request_state(request, shared, config, pages) for request in requests])
     names = {request.request_id for request in found}
+    held = sum(request.token_count + sum(table[1] for table in request.tables) for request in found)
+    if held > shared.items:
+        raise Malformed("requests", f"{shared.items} tokens and pages at most", str(held))
     if len(names) != len(found):
         raise Malformed("requests", "ids that differ", f"{len(found) - len(names)} again")
     finished = tuple([text(name, "finished") for name in items(member(values, "finished"), "finished")])

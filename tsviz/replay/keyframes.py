@@ -100,6 +100,9 @@ class Block:
                 _check_invariants(found.snapshot)
         except Malformed as error:
             raise Damaged(self._path, f"keyframe {error.place}", error.expected, error.found) from None
+        except (ValueError, TypeError, LookupError, ArithmeticError, MemoryError) as error:  # what no check foresaw
+            words = f"{type(error).__name__}: {error}"[:120]
+            raise Damaged(self._path, "keyframe", "a state of the twin", words) from None
         return found
 
 

@@ -5,10 +5,13 @@ All look-ups are binary searches over (submission, round), so any round costs th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tsviz.trace.reader import Part
 
@@ -86,6 +89,13 @@ def words(table: Any, name: str) -> list[str | None]:
     """Return a word column as Python strings."""
     strings: list[str | None] = table[name].to_pylist()
     return strings
+
+
+def among(table: Any, name: str, wanted: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Return which rows of a word column hold one of some words; a null holds none."""
+    found = pc.is_in(table[name], value_set=pa.array(list(wanted), pa.string()))
+    flags: npt.NDArray[np.bool_] = found.to_numpy().astype(np.bool_)
+    return flags
 
 
 class Lifetimes:

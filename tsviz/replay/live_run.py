@@ -32,13 +32,14 @@ from .verify import Divergence, compare
 Place = tuple[int, int | None]
 """Round and stop: 0 right before the plan, None behind it."""
 
-SPACING_SECONDS = 0.25
-"""Re-execution between two keyframes in memory: a live state costs half of it in the mean, and its own round."""
+SPACING_SECONDS = 0.15
+"""CPU time of re-execution between two keyframes in memory: a live state costs half of it in the mean."""
 _FRAMES = 256
 _SEEN = 96
 _NEAR = 12
-_BEHIND = 24
-"""So many rounds in front of the one that is asked for are kept too: going back costs what going forward does."""
+_BEHIND, _JUMPED = 24, 3
+"""So many rounds in front of the one that is asked for are kept too, when somebody goes back and after a jump: going
+back costs what going forward does."""
 _STOPS = 12
 
 
@@ -136,19 +137,19 @@ class LiveRun:
     def verify_for(self, seconds: float) -> None:
         """Verify on for a while, leaving keyframes behind."""
         line = self._main
-        begin = time.perf_counter()
+        begin = time.thread_time()
         while line is not None:
             if not self._round(line):
                 self._main = line = None
                 break
             self.verified = line.round - 1
-            now = time.perf_counter()
+            now = time.thread_time()
             if self._spent + now - begin >= self._spacing:
                 self._keep(line.execution.keyframe())
                 self._spent, begin, seconds = 0.0, now, seconds - (now - begin)
             if now - begin >= seconds:
                 break
-        self._spent += time.perf_counter() - begin
+        self._spent += time.thread_time() - begin
 
     def _keep(self, frame: Keyframe) -> None:
         self._frames[frame.round] = frame
@@ -204,8 +205,11 @@ class LiveRun:
     def _run_to(self, round_: int) -> None:
         """Look at the ends of a round and of those in front of it."""
         line = self._ahead
-        if line is None or not round_ - _BEHIND <= line.round <= round_:
-            frame = self._nearest(max(self.first, round_ - _BEHIND))
+        behind = _JUMPED
+        if line is None or not round_ - _JUMPED <= line.round <= round_:
+            if (round_ + 1, None) in self._seen:
+                behind = _BEHIND
+            frame = self._nearest(max(self.first, round_ + 1 - behind))
             line = self._ahead = self._line(frame)
         while line.round <= round_:
             at = line.round
@@ -213,7 +217,7 @@ class LiveRun:
             if executed is None:
                 self._ahead = None
                 return
-            if at > round_ - _BEHIND:
+            if at > round_ - behind:
                 self._look_behind(line, at, executed)
 
     def _look_behind(self, line: _Line, round_: int, executed: Executed) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tsviz.trace import entries as e
 
-from .lifetimes import ENDS, column, keys, words
+from .lifetimes import ENDS, among, column, keys, words
 
 Flags = npt.NDArray[np.bool_]
 
@@ -119,8 +119,7 @@ def stall(part: Tables, rounds: int) -> Outcome:
     live = sum(column(table, f"{name}_requests") for name in names)
     rows = sum(column(table, f"{kind}_rows") for kind in ("prefill", "decode", "remote_prefill", "remote_decode"))
     calls = part.table("calls")
-    kinds = np.array(words(calls, "kind"), dtype=object)
-    fed = column(calls, "round")[(kinds != e.PLAN) & (kinds != e.DRAIN)]
+    fed = column(calls, "round")[~among(calls, "kind", (e.PLAN, e.DRAIN))]
     copied = column(part.table("transfers"), "round")
     quiet = (live > 0) & (rows == 0) & ~np.isin(numbers, fed) & ~np.isin(numbers, copied)
     stretch = _stretches(quiet)
@@ -210,8 +209,7 @@ def _risen(part: Tables) -> npt.NDArray[np.int64]:
     operations = part.table("operations")
     submission = column(operations, "submission").astype(np.int64)
     round_ = column(operations, "round").astype(np.int64)
-    kind = np.array(words(operations, "kind"), dtype=object)
-    chunk = kind == "prefill"
+    chunk = among(operations, "kind", ("prefill",))
     end = column(operations, "begin_tokens").astype(np.int64) + column(operations, "input_tokens")
     end = np.where(chunk, end, _held(part, submission, round_))
     order = np.lexsort((round_, submission))
@@ -243,7 +241,7 @@ def _held(part: Tables, submission: npt.NDArray[np.int64], round_: npt.NDArray[n
 
 def _end_rounds(part: Tables) -> tuple[list[int], list[int]]:
     events = part.table("events")
-    ends = np.isin(np.array(words(events, "kind"), dtype=object), tuple(ENDS)) & (column(events, "submission") >= 0)
+    ends = among(events, "kind", ENDS) & (column(events, "submission") >= 0)
     return column(events, "submission")[ends].tolist(), column(events, "round")[ends].tolist()
 
 
@@ -266,11 +264,11 @@ def _outstanding(part: Tables) -> int:
     """Return how many rows of live requests have no result yet and how many copies no acknowledgement."""
     ended = set(_end_rounds(part)[0])
     events, operations, transfers = part.table("events"), part.table("operations"), part.table("transfers")
-    kinds = np.array(words(events, "kind"), dtype=object)
     waits = np.bincount(column(operations, "submission") + 1)
-    landed = np.bincount(column(events, "submission")[kinds == e.EXTEND_RESULT] + 1, minlength=len(waits))
+    results = among(events, "kind", (e.EXTEND_RESULT,))
+    landed = np.bincount(column(events, "submission")[results] + 1, minlength=len(waits))
     rows = sum(int(n) for i, n in enumerate(waits - landed[: len(waits)]) if n > 0 and i - 1 not in ended)
-    answered = column(events, "op_id")[np.isin(kinds, (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE))]
+    answered = column(events, "op_id")[among(events, "kind", (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE))]
     return rows + len(np.setdiff1d(column(transfers, "op_id"), answered))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tsviz.trace.errors import TraceError
-from tsviz.trace.reader import Bundle, Part
+from tsviz.trace.reader import Bundle, Part, open_bundle
 
 from .bases import make_bases, open_bases
 from .decided_view import DERIVED, RECORDED, DecidedView
@@ -21,8 +21,10 @@ from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
 from .lifetimes import NEVER, Lifetimes, Longs, column, keys
+from .moments import AtRound, NoMoment, round_at
 from .pages_map import PagesHistory, open_pages
 from .preparing import PreparingTables
+from .recorded_rows import RecordedRows
 from .snapshot import (
     BlockTable,
     Forward,
@@ -63,7 +65,7 @@ class PartView:
 
         `source` is where it is read from: tables held whole unless it is given.
         """
-        self._part, self._decided = part, decided
+        self._bundle, self._part, self._decided = bundle, part, decided
         self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
         self._source = source or WholeTables(part)
         self._take_source()
@@ -83,7 +85,7 @@ class PartView:
             return source.progress
         self._source = ready
         self._take_source()
-        for name in ("_states", "_runs", "_marks"):
+        for name in ("_states", "_runs", "_marks", "_rows_of_part"):
             self.__dict__.pop(name, None)
         return None
 
@@ -186,43 +188,19 @@ class PartView:
 
     def outstanding(self, round_: int) -> tuple[Outstanding, ...]:
         """Return the operations that are out behind the plan of a round, oldest first."""
-        begun, ended = self._operations_out
-        rows = np.flatnonzero((begun <= round_) & (ended > round_))
-        return tuple(
-            Outstanding(number, transfer)
-            for number in sorted({int(begun[row]) for row in rows})
-            for transfer in self._transfers(number)
-            if transfer.acknowledged_round is None or transfer.acknowledged_round > round_
-        )
-
-    @cached_property
-    def _operations_out(self) -> tuple[Longs, Longs]:
-        """Round in which each operation began, and in front of whose plan it ended."""
-        op_ids, rounds = self._source.operations()
-        ids, first = np.unique(op_ids, return_index=True)
-        known = [self._source.acknowledged(op) for op in ids.tolist()]
-        ended = np.array([NEVER if round_ is None else round_ for round_ in known], np.int64)
-        return rounds[first].astype(np.int64), ended
+        return self._rows_of_part.outstanding(round_)
 
     def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
         """Return the measured forwards of the rounds, both included."""
-        found = []
-        for row in self._source.recorded("forwards", first_round, last_round):
-            plan = self._source.round_row(int(np.searchsorted(self._numbers, row["round"])))
-            found.append(
-                Forward(row["round"], plan["start_ns"], row["start_ns"], row["end_ns"], plan["scheduled_tokens"])
-            )
-        return tuple(found)
+        return self._rows_of_part.forwards(first_round, last_round)
 
     def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:
         """Return the recorded rows of a round: its own, and those of a submission in it."""
-        found: list[Record] = []
-        for name, own in _RECORDS:
-            rows = self._source.recorded(name, round_, round_)
-            found += [_record(name, row) for row in rows if not own or row["submission"] == submission]
-        if submission is not None:
-            found += [_record("submissions", r) for r in self._source.recorded("submissions", submission, submission)]
-        return tuple(found)
+        return self._rows_of_part.records(round_, submission)
+
+    @cached_property
+    def _rows_of_part(self) -> RecordedRows:
+        return RecordedRows(self._source, self._transfers)
 
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
@@ -297,6 +275,11 @@ class PartView:
     def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most pages that live tables held in each of at most `buckets` equal pieces of the rounds."""
         return self._inside.active_history(first_round, last_round, buckets)
+
+    def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
+        """Return the round of a moment: ns since 1970, or since the part's clock began."""
+        columns = self._numbers, self._source.of_rounds("start_ns")
+        return round_at(self._bundle, self._part, time_ns, wall=wall, columns=columns)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
@@ -376,25 +359,6 @@ class PartView:
         )  # fmt: skip
 
 
-_RECORDS = (("rounds", False), ("operations", True), ("events", True), ("table_changes", True))
-"""Tables whose rows of a round are shown as recorded, and whether only those of one request."""
-_SHOWN_ITEMS = 64
-
-
-def _record(table: str, row: dict[str, Any]) -> Record:
-    return Record(table, tuple((name, _text(value)) for name, value in row.items()))
-
-
-def _text(value: Any) -> str:
-    """Return a recorded value as text, long lists cut."""
-    if value is None:
-        return "null"
-    if isinstance(value, list):
-        shown = " ".join(map(str, value[:_SHOWN_ITEMS]))
-        return f"{len(value)}: {shown}{' …' if len(value) > _SHOWN_ITEMS else ''}"
-    return str(value)
-
-
 def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None, *, wait: bool = True) -> RecordedView:
     """Return the recorded state of a part of a bundle, with its decisions where they are recorded or indexed.
 
@@ -416,6 +380,11 @@ def _source(bundle: Bundle, part: Part, *, wait: bool) -> Source:
         return WholeTables(part)
     bases = make_bases(part) if wait else open_bases(part)
     return PreparingTables(part, store, bundle.path) if bases is None else BasedTables(part, store, bases)
+
+
+def view_at(path: str, node: str, rank: int) -> RecordedView:
+    """Return what `open_view` does, for the bundle that is at a path now."""
+    return open_view(open_bundle(path), node, rank)
 
 
 def _decided(part: Part, index: Index | None) -> DecidedView | None:

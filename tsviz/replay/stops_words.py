@@ -60,9 +60,9 @@ def chunk(row: Decided, groups: Groups) -> Fact:
     left = max(budget - replay, 0)
     plain = min(left, rest)
     steps = [
-        ("budget", budget, f"budget left {counted(budget, 'token')}"),
+        ("budget", budget, "budget left"),
         ("replay", left, f"replay feeds {replay:,} again" if replay else "nothing to replay"),
-        ("whole_prompt", plain, f"prompt left {counted(rest, 'token')}"),
+        ("whole_prompt", plain, f"prompt left {rest:,}"),
     ]
     aligns = groups.has_state or promotion > 0
     steps += [

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from .sides import MetSome, Sides, met_from_json, sides_from_json
+
 if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
 
     from .blame import Lost
     from .findings_model import Checked
+    from .index import Index
     from .lost_keys import LostKey
     from .why_facts import Facts
 
@@ -78,28 +81,64 @@ class LostTime:
 
 
 @dataclass(frozen=True, slots=True)
+class HitPlaces:
+    """Some positions at which a predicate holds, in order: rounds, stops (-1: the end of the round), requests."""
+
+    rounds: tuple[int, ...]
+    stops: tuple[int, ...]
+    submissions: tuple[int, ...]
+    """-1 where the predicate names no request."""
+    requests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HitTotal:
+    """How many positions there are, and what could not be asked."""
+
+    of: int
+    exact: bool
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a predicate has no hit list, and where in it."""
+
+    kind: str
+    message: str
+    at: tuple[int, int] | None = None
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Why there is no more."""
 
     error: str
 
 
-Answer = Progress | Extent | Looked | Plan | LostTime | Failed
+Answer = Progress | Extent | Looked | Plan | LostTime | HitPlaces | HitTotal | Refused | Failed | Sides | MetSome
 Tell = Callable[[Answer], None]
 _AT_ONCE = 500
+_POSITIONS_AT_ONCE = 20_000
 
 
 def findings(bundle: Bundle, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     """Make every check of every part; `derive` builds an index where decisions are not known. Raises `TraceError`."""
-    from .findings import CHECKS, check_part
+    from .findings import CHECKS, check_kept
 
     yield Plan(len(CHECKS) * len(bundle.parts))
     for part in bundle.parts:
         extent, facts = _facts(part, derive, tell)
         yield extent
-        for check in CHECKS:
-            for checked in check_part(bundle, part, facts, (check,), extent.note):
-                yield looked(checked)
+        for checked in check_kept(bundle, part, f"{extent.source} {extent.decided_round}", facts, extent.note):
+            yield looked(checked)
+
+
+def derive(bundle: Bundle, tell: Tell) -> Iterator[Answer]:
+    """Build the index of every part whose decisions are not known. Raises `TraceError`, OSError."""
+    for part in bundle.parts:
+        yield _extent(part, derive=True, tell=tell)[0]
 
 
 def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
@@ -107,8 +146,9 @@ def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     from .blame import blame
     from .lost_keys import lost_keys
 
-    extent, facts = _facts(part, derive, tell)
+    extent, read = _facts(part, derive, tell)
     yield extent
+    facts = read()
     if facts is None:
         return
     total = facts.life.count
@@ -122,13 +162,50 @@ def lost_time(part: Part, *, derive: bool, tell: Tell) -> Iterator[Answer]:
         yield LostTime(tuple(keys[first : first + _AT_ONCE]))
 
 
-def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Facts | None]:
+def hit_list(trace: str, part: Part, predicate: str) -> Iterator[Answer]:
+    """Return every position of a part at which a predicate holds, in order; it runs in the locked query process."""
+    from tsviz.query.problem import QueryError
+
+    from .hits import Near, Wanted, hits_apart
+
+    try:
+        found = hits_apart([trace], predicate, Wanted.ALL, Near(part.node, part.rank))
+    except QueryError as error:
+        problem = error.problem
+        yield Refused(problem.kind.value, problem.message, problem.at, problem.candidates)
+        return
+    columns = {name: found.positions.column(name).to_pylist() for name in ("round", "stop", "submission", "request")}
+    for first in range(0, found.positions.num_rows, _POSITIONS_AT_ONCE):
+        some = {name: values[first : first + _POSITIONS_AT_ONCE] for name, values in columns.items()}
+        yield HitPlaces(
+            tuple(some["round"]),
+            tuple(-1 if stop is None else stop for stop in some["stop"]),
+            tuple(-1 if number is None else number for number in some["submission"]),
+            tuple(name or "" for name in some["request"]),
+        )
+    here = f"{part.node}/{part.rank}:"
+    unknown = tuple(str(one) for one in found.unknown if f"{one.node}/{one.rank}:" == here)
+    yield HitTotal(found.total.of, found.total.exact, unknown)
+
+
+def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Callable[[], Facts | None]]:
+    """Return how far decisions are known, and what reads them."""
+    extent, index = _extent(part, derive, tell)
+
+    def read() -> Facts | None:
+        from .why import facts_of
+
+        return None if extent.source == NONE else facts_of(part, index)
+
+    return extent, read
+
+
+def _extent(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Index | None]:
     from .index import build_index, open_index
-    from .why import facts_of
 
     name, last = f"{part.node}/{part.rank}", part.last_round
     if part.level == "decisions":
-        return Extent(name, RECORDED, last, last), facts_of(part, None)
+        return Extent(name, RECORDED, last, last), None
 
     def step(done: int, rounds: int) -> None:
         tell(Progress("rounds re-executed", done, rounds))
@@ -139,7 +216,7 @@ def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Facts | None]:
     note = "" if index.divergence is None else f"the twin leaves the recording in round {index.divergence.round:,}"
     if not index.last_round:
         return Extent(name, NONE, 0, last, note), None
-    return Extent(name, DERIVED, index.last_round, last, note), facts_of(part, index)
+    return Extent(name, DERIVED, index.last_round, last, note), index
 
 
 def looked(checked: Checked) -> Looked:
@@ -178,6 +255,18 @@ def from_json(data: Mapping[str, Any]) -> Answer:
         case "Looked":
             values["rounds"], values["requests"] = tuple(values["rounds"]), tuple(values["requests"])
             return Looked(**values)
+        case "HitPlaces":
+            return HitPlaces(**{name: tuple(value) for name, value in values.items()})
+        case "HitTotal":
+            return HitTotal(values["of"], values["exact"], tuple(values["unknown"]))
+        case "Refused":
+            at = values["at"]
+            place = None if at is None else (int(at[0]), int(at[1]))
+            return Refused(values["kind"], values["message"], place, tuple(values["candidates"]))
+        case "Sides":
+            return sides_from_json(values)
+        case "MetSome":
+            return met_from_json(values)
         case "LostTime":
             from .lost_keys import key_from_json
 

@@ -17,7 +17,8 @@ from typing import Any, TextIO
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle
 
-from .survey import Answer, Failed, findings, lost_time, to_json
+from .side_by_side import side_by_side
+from .survey import Answer, Failed, derive, findings, hit_list, lost_time, to_json
 
 _NICE = 5
 """Whoever looks at the screen goes first."""
@@ -49,9 +50,18 @@ def main() -> None:
 
 def _answers(ask: dict[str, Any], tell: Any) -> Iterator[Answer]:
     bundle = open_bundle(ask["trace"])
+    if ask["what"] == "derive":
+        return derive(bundle, tell)
     if ask["what"] == "findings":
         return findings(bundle, derive=ask["derive"], tell=tell)
-    return lost_time(bundle.part(ask["node"], ask["rank"]), derive=ask["derive"], tell=tell)
+    part = bundle.part(ask["node"], ask["rank"])
+    if ask["what"] == "compare":
+        other = open_bundle(ask["other"])
+        fellow = next((p for p in other.parts if (p.node, p.rank) == (part.node, part.rank)), other.part(None, None))
+        return side_by_side((bundle, part), (other, fellow))
+    if ask["what"] == "hits":
+        return hit_list(ask["trace"], part, ask["predicate"])
+    return lost_time(part, derive=ask["derive"], tell=tell)
 
 
 def _say(out: TextIO, answer: Answer) -> None:

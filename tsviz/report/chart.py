@@ -14,7 +14,8 @@ from .text import charted
 
 PATTERNS = {
     "decode": "", "prefill": "/", "queued": ".", "again": "x", "retracted": "x", "replay": "\\", "pool": "",
-    "cached": "/", "empty": ".", "row": "", "c1": "/", "c2": "\\", "c3": ".", "c4": "x", "c5": "-", "c6": "|", "c7": "+",
+    "cached": "/", "empty": ".", "row": "",
+    "c1": "/", "c2": "\\", "c3": ".", "c4": "x", "c5": "-", "c6": "|", "c7": "+",
 }  # fmt: skip
 """Role to the pattern of its area."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

@@ -14,6 +14,7 @@ from textual.app import App
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.commands import Actions
 from tsviz.tui.desk import Desk
+from tsviz.tui.keymap import chosen_keys, keymap_of
 from tsviz.tui.keys import rebound
 from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
@@ -32,6 +33,7 @@ class DebuggerApp(App[None]):
         request: Request id to select, looked for in the whole trace.
         keymap: Keys in place of ours, by binding id (the help sheet lists them).
         desk: What more can be asked about the trace; None where it is none on disk.
+        compare: Another trace, to be compared with at once.
         theme: Name of a theme; with NO_COLOR nothing is coloured whatever is named here.
     """
 
@@ -48,6 +50,7 @@ class DebuggerApp(App[None]):
         request: str | None = None,
         keymap: Mapping[str, str] | None = None,
         desk: Desk | None = None,
+        compare: str = "",
         theme: str = "tsviz-dark",
     ) -> None:
         no_color = "NO_COLOR" in os.environ
@@ -59,8 +62,10 @@ class DebuggerApp(App[None]):
         self._start_round = start_round
         self._start_stop = start_stop
         self._request = request
-        self._keys = dict(keymap or {})
+        chosen = keymap_of(keymap or {})
+        self._keys, self._key_problems = chosen.keys, chosen.problems
         self._desk = desk
+        self._compare = compare
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give themes that are not ours the colours of our roles."""
@@ -69,7 +74,8 @@ class DebuggerApp(App[None]):
     def get_default_screen(self) -> MainScreen:
         """Return the main screen."""
         screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys), self._start_stop)
-        screen.attend(self._desk, self._keys)
+        screen.attend(self._desk, self._keys, self._compare)
+        self.main = screen
         return screen
 
     def action_legend(self) -> None:
@@ -79,6 +85,9 @@ class DebuggerApp(App[None]):
     def on_mount(self) -> None:
         """Take the user's keys."""
         self.set_keymap(self._keys)
+        if self._key_problems:
+            more = f" (and {len(self._key_problems) - 1} more)" if len(self._key_problems) > 1 else ""
+            self.main.say(f"Keys: {self._key_problems[0]}{more}", "warn")
 
 
 def run(
@@ -88,6 +97,7 @@ def run(
     start_stop: int | None = None,
     request: str | None = None,
     desk: Desk | None = None,
+    compare: str = "",
 ) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
@@ -95,4 +105,8 @@ def run(
         NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
     """
     require_terminal()
-    DebuggerApp(view, start_round=start_round, start_stop=start_stop, request=request, desk=desk).run()
+    keymap = chosen_keys()
+    app = DebuggerApp(
+        view, start_round=start_round, start_stop=start_stop, request=request, desk=desk, keymap=keymap, compare=compare
+    )
+    app.run()

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from tsviz.replay.snapshot import RecordedView
+
 
 class Stream(Protocol):
     """Answers that arrive; `cancel`, from any thread, ends them."""
@@ -26,6 +28,16 @@ class Desk(Protocol):
     def trace(self) -> str:
         """The trace as a command takes it."""
 
+    @property
+    def key(self) -> str:
+        """Which trace it is, whatever its path (`tsviz.replay.identity`): what the user keeps hangs on it."""
+
+    def view(self) -> RecordedView:
+        """Open the part anew, with what is known of it by now. Raises `TraceError`."""
+
+    def derive(self) -> Stream:
+        """Re-execute what was recorded without decisions, and keep these in the index."""
+
     def findings(self, *, derive: bool) -> Stream:
         """Ask for every finding of every part (`tsviz.replay.survey`); `derive` re-executes for decisions."""
 
@@ -38,16 +50,34 @@ class Desk(Protocol):
     def save(self, sql: str, path: Path) -> Stream:
         """Ask SQL and write the whole answer to a new file."""
 
+    def compare(self, other: str) -> Stream:
+        """Compare the part with that of another trace (`tsviz.replay.side_by_side`)."""
+
     def language(self) -> Stream:
         """Load what the editor knows of SQL (`tsviz.tui.language`)."""
+
+    def hits(self, predicate: str) -> Stream:
+        """Ask for every position of the part at which a predicate holds (`tsviz.replay.survey`)."""
 
 
 class TraceDesk:
     """The desk of a part of a bundle on disk."""
 
-    def __init__(self, trace: str, node: str, rank: int) -> None:
+    def __init__(self, trace: str, node: str, rank: int, key: str = "") -> None:
         self.trace = trace
+        self._node, self._rank = node, rank
+        self.key = key
         self._part = {"trace": trace, "node": node, "rank": rank}
+
+    def view(self) -> RecordedView:
+        """Open the part anew."""
+        from tsviz.replay.recorded import view_at
+
+        return view_at(self.trace, self._node, self._rank)
+
+    def derive(self) -> Stream:
+        """Build the index."""
+        return self._survey("derive", True)
 
     def findings(self, *, derive: bool) -> Stream:
         """Ask for the findings."""
@@ -74,6 +104,18 @@ class TraceDesk:
         from tsviz.tui.language import LanguageLoader
 
         return LanguageLoader()
+
+    def compare(self, other: str) -> Stream:
+        """Compare with another trace."""
+        from tsviz.replay.survey_child import Survey
+
+        return Survey(self._part | {"what": "compare", "other": other})
+
+    def hits(self, predicate: str) -> Stream:
+        """Ask where a predicate holds."""
+        from tsviz.replay.survey_child import Survey
+
+        return Survey(self._part | {"what": "hits", "predicate": predicate})
 
     def _survey(self, what: str, derive: bool) -> Stream:
         from tsviz.replay.survey_child import Survey

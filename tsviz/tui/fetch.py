@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot
+from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot, TraceHead
 from tsviz.replay.stops import NotKnown, RoundStory
 from tsviz.tui.frame import LAST, Ask, Frame, Listing, make_listing
 from tsviz.tui.view import StoryTeller
@@ -34,6 +34,13 @@ class Failure:
 
     wish: object
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """More is known of the trace than when it was opened."""
+
+    head: TraceHead
 
 
 class Fetcher:
@@ -90,6 +97,20 @@ class Fetcher:
     def do(self, kind: str, job: Callable[[RecordedView], Result]) -> None:
         """Wish for `job(view)`, newest of its kind only."""
         self._wish(kind, lambda: job(self._view), kind)
+
+    def renew(self, open_view: Callable[[], RecordedView]) -> None:
+        """Look at another view from now on; its head is delivered as `Renewed`."""
+        self._wish("renew", lambda: self._renew(open_view()), "renew")
+
+    def _renew(self, view: RecordedView) -> Renewed:
+        head = view.head
+        with self._changed:
+            self._view = view
+            self._frames.clear()
+            self._neighbours.clear()
+        for kept in (self._snapshots, self._stories, self._listings):
+            kept.clear()
+        return Renewed(head)
 
     def _wish(self, kind: str, job: Callable[[], Result], name: object) -> None:
         def guarded() -> Result:

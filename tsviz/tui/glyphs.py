@@ -77,6 +77,9 @@ LANES: tuple[Mark, ...] = (
 MARKS: dict[str, Mark] = {
     "divergence": Mark("≠", "diverged", "bad", "the twin leaves the recording here"),
     "gap": Mark("▲", "gap", "warn", "something was not recorded here"),
+    "hit": Mark("◉", "hit", "bad", "a breakpoint of yours holds here"),
+    "note": Mark("✎", "note", "accent", "a note or bookmark of yours"),
+    "finding": Mark("‼", "finding", "bad", "a finding begins here"),
     "retraction": Mark("↺", "retracted", "retracted", "a request lost its pages in this round"),
     "capacity": Mark("✗", "no pages", "bad", "an admission was refused for capacity"),
     "grant": Mark("⊕", "granted", "good", "the pages of a victim were granted"),
@@ -84,7 +87,6 @@ MARKS: dict[str, Mark] = {
     "head_of_line": Mark("▐", "line held", "warn", "an incomplete prefill held the line"),
     "promotion": Mark("↟", "promoted", "accent", "a prefix was promoted at a boundary"),
     "replay": Mark("↻", "replayed", "zeroed", "tokens were fed again"),
-    "note": Mark("✎", "note", "accent", "a note or bookmark of yours"),
 }
 """Marks of the timeline, the gravest first: where they share a line the gravest is seen."""
 

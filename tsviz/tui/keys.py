@@ -7,9 +7,6 @@ from textual.binding import Binding, BindingType
 from tsviz.tui.key import Key as Key
 from tsviz.tui.keys_elsewhere import ELSEWHERE_KEYS
 
-_LATER = "Not on this screen yet"
-
-
 KEYS: tuple[Key, ...] = (
     Key("round.next", "n,right", "step(1)", "One round forward", "Moving", "next"),
     Key("round.back", "p,left", "step(-1)", "One round back", "Moving", "back"),
@@ -65,15 +62,7 @@ KEYS: tuple[Key, ...] = (
     Key("theme", "ctrl+t", "theme", "Dark or light", "Other"),
     Key("palette", "ctrl+p", "app.command_palette", "Palette with every action", "Other", "palette"),
     Key("quit", "ctrl+q", "app.quit", "Quit", "Other", "quit"),
-    Key("later.continue", "c", "later('breakpoints')", "Continue to the next breakpoint", _LATER),
-    Key("later.continue.back", "C", "later('breakpoints')", "Back to the previous breakpoint", _LATER),
-    Key("later.break", "b", "later('breakpoints')", "Breakpoint here", _LATER),
 )
-
-LATER: dict[str, str] = {
-    "breakpoints": "Breakpoints are not on this screen yet. tsviz sql finds rounds by predicate.",
-}
-"""What the keys of things that this screen cannot know yet answer."""
 
 _DISPLAY = {
     "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+right": "shift+→", "shift+left": "shift+←",

@@ -13,6 +13,7 @@ from tsviz.replay.stops import NotKnown
 from tsviz.replay.why_tree import Answer
 from tsviz.tui.frame import Frame
 from tsviz.tui.lines import Document
+from tsviz.tui.numbers import percent
 from tsviz.tui.strip import NO_WINDOW, Strip, Window
 
 PANES = ("requests", "round", "inspector", "timeline")
@@ -66,8 +67,12 @@ class Scene:
     lane_order: str = "arrival"
     pinned: frozenset[int] = frozenset()
     """Submissions that stand first in every list."""
+    noted: tuple[int, ...] = ()
+    """Rounds with a note or bookmark of the user's: a mark of the timeline."""
     strip: Strip | None = None
     """What was fetched for the timeline last."""
+    verifying: tuple[int, int] | None = None
+    """Rounds re-executed and rounds in all, while decisions are being derived."""
     badge: tuple[str, str] = ("", "dim")
     """What the header says of the findings, and its role."""
     keys: tuple[tuple[str, str, str], ...] = ()
@@ -86,6 +91,12 @@ class Scene:
         """The cursor as commands take it: `1204.3`, or `1204` for the round as a whole."""
         round_ = self.frame.snapshot.round if self.frame is not None else self.round
         return f"{round_}" if self.stop is None else f"{round_}.{self.stop}"
+
+    @property
+    def verified_share(self) -> tuple[str, ...]:
+        """How much of the trace has been re-executed by now; empty before that is known."""
+        done, total = self.verifying or (0, 0)
+        return (percent(done, total),) if total else ()
 
     @property
     def rounds(self) -> int:

@@ -84,9 +84,12 @@ class StripAsk:
     """Where the cursor is, for the order that depends on it; 0 for the others."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Strip:
-    """A fetched window. Everything is a value a terminal cell; a round may be several cells wide, or many in one."""
+    """A fetched window; equal to itself only, so that what is drawn of it can be kept.
+
+    Everything is a value a terminal cell; a round may be several cells wide, or many in one.
+    """
 
     ask: StripAsk
     lanes: tuple[Lane, ...]

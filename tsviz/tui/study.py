@@ -9,13 +9,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tsviz.replay.sides import Met, MetSome, Sides
 from tsviz.replay.survey import Extent, Failed, Looked, LostTime, Plan, Progress
 from tsviz.tui.desk import Desk, Stream
 from tsviz.tui.jobs import Done, Jobs, Told
 from tsviz.tui.language import Language
+from tsviz.tui.notes import Note, Notes
 from tsviz.tui.sql_state import SqlState
+from tsviz.tui.watches import Watches
 
-FINDINGS, LOST, SQL, SAVE, LANGUAGE = "findings", "lost time", "sql", "save", "language"
+FINDINGS, LOST, SQL, SAVE, LANGUAGE, HITS, COMPARE, DERIVE = (
+    "findings",
+    "lost time",
+    "sql",
+    "save",
+    "language",
+    "hits",
+    "compare",
+    "derive",
+)
 _FOUND, _NOT_CHECKABLE = "found", "not_checkable"
 _SEVERITIES = ("broken", "stuck", "costly")
 
@@ -69,6 +81,16 @@ class Lost:
     time: tuple[LostTime, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Another trace beside this one: what was asked for, and what has arrived."""
+
+    other: str = ""
+    known: Known = Known()
+    sides: Sides | None = None
+    requests: tuple[Met, ...] = ()
+
+
 class Study:
     """Asks the desk, keeps what it answers, and tells whoever listens that something is new."""
 
@@ -77,8 +99,15 @@ class Study:
         self.jobs = Jobs(deliver)
         self.findings = Findings()
         self.lost = Lost()
+        self.derived = Known()
+        """How far the decisions of a trace that has none have come."""
         self.sql = SqlState()
         self.language: Language | None = None
+        self.comparison = Comparison()
+        self.watches = Watches(desk.key)
+        self.notes = Notes(desk.key)
+        self._wanted: list[str] = []
+        self._sought = ""
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -99,6 +128,12 @@ class Study:
         self.lost = Lost(Known(asked=True, running=True))
         self._start(LOST, self.desk.lost_time(derive=derive))
 
+    def ask_decisions(self) -> None:
+        """Re-execute for decisions, once."""
+        if not self.derived.asked:
+            self.derived = Known(asked=True, running=True)
+            self._start(DERIVE, self.desk.derive())
+
     def ask_sql(self, sql: str, rows: int) -> None:
         """Ask a query."""
         self.sql.begin(sql, rows)
@@ -113,8 +148,56 @@ class Study:
         """Stop the query and the writing; return whether there was one."""
         stopped = [self.jobs.cancel(kind) for kind in (SQL, SAVE)]
         self.sql.stop()
-        self._tell()
+        self.changed()
         return any(stopped)
+
+    def ask_hits(self) -> None:
+        """Look for the hits of every breakpoint."""
+        for watch in list(self.watches.all):
+            self._ask_hits(watch.predicate)
+
+    def _ask_hits(self, predicate: str) -> None:
+        self.watches.begin(predicate)
+        self._wanted = [*(other for other in self._wanted if other != predicate), predicate]
+        self._next_hits()
+
+    def _next_hits(self) -> None:
+        """Look for the hits of one breakpoint at a time: each takes a process."""
+        if self._wanted and not self.jobs.running(HITS):
+            self._sought = self._wanted.pop(0)
+            self._start(HITS, self.desk.hits(self._sought))
+
+    def add_watch(self, predicate: str) -> bool:
+        """Add a breakpoint and look for its hits; false where it is there already."""
+        added = self.watches.add(predicate)
+        if added:
+            self._ask_hits(predicate)
+        return added
+
+    def remove_watch(self, number: int) -> None:
+        """Forget a breakpoint."""
+        predicate = self.watches.all[number].predicate
+        self.watches.remove(number)
+        self._wanted = [other for other in self._wanted if other != predicate]
+        if predicate == self._sought:
+            self.jobs.cancel(HITS)
+            self._next_hits()
+        self.changed()
+
+    def put_note(self, note: Note) -> None:
+        """Note something."""
+        self.notes.put(note)
+        self.changed()
+
+    def remove_note(self, note: Note) -> None:
+        """Forget a note."""
+        self.notes.remove(note)
+        self.changed()
+
+    def ask_compare(self, other: str) -> None:
+        """Compare with another trace."""
+        self.comparison = Comparison(other, Known(asked=True, running=True))
+        self._start(COMPARE, self.desk.compare(other))
 
     def load_language(self) -> None:
         """Load what the editor knows, unless it is loaded or loading."""
@@ -125,8 +208,12 @@ class Study:
         """Stop asking; what has come stays. Return whether something was stopped."""
         if not self.jobs.cancel(kind):
             return False
+        if kind == COMPARE:
+            self._take_comparison(Done("stopped"))
+            self.changed()
+            return True
         self._end(kind, "stopped")
-        self._tell()
+        self.changed()
         return True
 
     def close(self) -> None:
@@ -136,11 +223,15 @@ class Study:
 
     def _start(self, kind: str, stream: Stream) -> None:
         self.jobs.start(kind, stream)
-        self._tell()
+        self.changed()
 
     def take(self, told: Told) -> None:
         """Keep an answer of one of the jobs."""
         if not self.jobs.wanted(told):
+            return
+        if told.kind == COMPARE:
+            self._take_comparison(told.value)
+            self.changed()
             return
         match told.value:
             case Language() as language:
@@ -149,6 +240,11 @@ class Study:
                 self.sql.take(value)
             case Done() if told.kind == LANGUAGE:
                 pass
+            case Done(error=error) if told.kind == HITS:
+                self.watches.end(self._sought, error)
+                self._next_hits()
+            case value if told.kind == HITS:
+                self.watches.take(self._sought, value)
             case Plan(checks):
                 self.findings = replace(self.findings, checks=checks)
             case Looked() as one:
@@ -163,21 +259,38 @@ class Study:
                 self._know(told.kind, error=error)
             case Done() as done:
                 self._end(told.kind, done.error)
-        self._tell()
+        self.changed()
+
+    def _take_comparison(self, value: object) -> None:
+        old = self.comparison
+        match value:
+            case Failed(error):
+                self.comparison = replace(old, known=replace(old.known, error=error))
+            case Done(error=error):
+                self.comparison = replace(old, known=replace(old.known, running=False, error=old.known.error or error))
+            case MetSome(some):
+                self.comparison = replace(old, requests=(*old.requests, *some))
+            case Sides() as sides:
+                self.comparison = replace(old, sides=sides)
 
     def _end(self, kind: str, error: str) -> None:
         self._know(kind, running=False, progress=None, error=self._known(kind).error or error)
 
     def _known(self, kind: str) -> Known:
+        if kind == DERIVE:
+            return self.derived
         return self.findings.known if kind == FINDINGS else self.lost.known
 
     def _know(self, kind: str, **changes: object) -> None:
         known = replace(self._known(kind), **changes)  # type: ignore[arg-type]
-        if kind == FINDINGS:
+        if kind == DERIVE:
+            self.derived = known
+        elif kind == FINDINGS:
             self.findings = replace(self.findings, known=known)
         else:
             self.lost = replace(self.lost, known=known)
 
-    def _tell(self) -> None:
+    def changed(self) -> None:
+        """Tell whoever listens that something is new."""
         for listener in list(self._listeners):
             listener()

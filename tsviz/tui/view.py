@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from tsviz.replay.snapshot import Forward, Outstanding, Record
 from tsviz.replay.stops import NotKnown, RoundStory
 from tsviz.replay.why_tree import Answer
+
+if TYPE_CHECKING:
+    from tsviz.replay.moments import AtRound, NoMoment
 
 
 @runtime_checkable
@@ -106,6 +109,15 @@ class Witness(Protocol):
 
     def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:
         """Return the recorded rows of a round: its own, and those of a submission in it."""
+        ...
+
+
+@runtime_checkable
+class Clocked(Protocol):
+    """A view that knows which round was under way at a moment."""
+
+    def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
+        """Return the round of a moment: ns since 1970 (`wall`), or since the part's clock began."""
         ...
 
 

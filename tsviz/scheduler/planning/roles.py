@@ -188,17 +188,16 @@ class Grammar:
         number, log = build.number, self.log
         slots, device = self.roster.slots, self.admission.cache.device
         available, queue, attempts = device.available, self.roster.waiting, self.admission.attempts
-        if log is None and slots and self.still is not None:
-            # Nearly every round of an overloaded engine: nobody passes, the first is the blocker.
-            if self.still.holds(attempts, queue, build.budget, available):
-                self._block(queue[0], build)
-                return
-            self.still = self.quiet = None
+        if log is None and self.still is not None and self.still.holds(attempts, queue, build.budget, available):
+            # Nearly every round of an overloaded engine: nobody passes, the first is the blocker. Slots that ran
+            # out show in the attempts: nothing else takes one.
+            self._block(queue[0], build)
+            return
         for request in tuple(queue):
             if request.scheduled_round == number:
                 continue
             memo = request.memo
-            if memo is not None and slots and log is None and build.blocker is not None:
+            if memo is not None and log is None and build.blocker is not None:
                 low, high, blocks, digest, _, cached, on_host = memo
                 if (
                     available < blocks

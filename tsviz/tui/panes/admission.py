@@ -18,7 +18,7 @@ def admission(scene: Scene, width: int, _height: int) -> Document:
     frame, request = scene.frame, selected_line(scene)
     assert frame is not None
     if not isinstance(frame.story, RoundStory):
-        return unknown(frame.story.words, frame.story.command, width)
+        return unknown(frame.story, scene, width)
     if request is None:
         return title(scene, width)
     parts: list[Document] = [title(scene, width)]

@@ -7,7 +7,9 @@ from tsviz.tui.clean import clean, fit
 from tsviz.tui.lines import Line, Span, clip, line, wrapped
 from tsviz.tui.numbers import grouped
 
-_LABEL_CELLS = 10
+_LABEL_CELLS = 9
+_DEFICIT_CELLS = 36
+_BOUND_CELLS = len("  ← bound here")
 _LABELS = {
     "match": "match", "chunk": "chunk", "reserve": "reserve", "refusal": "refused", "admission": "admitted",
     "hold": "holds", "blocker": "blocker", "state": "state", "readmission": "returns", "publication": "published",
@@ -33,7 +35,10 @@ def fact_lines(fact: Fact, width: int, indent: int) -> list[Line]:
     ]
     below = indent + _LABEL_CELLS + 1
     if fact.kind == "chunk":
-        lines += [_cut(each, width, below) for each in fact.facts if each.numbers or each.marked]
+        shown = [each for each in fact.facts if each.numbers or each.marked]
+        longest = max(len(each.words) + (_BOUND_CELLS if each.marked else 0) for each in shown)
+        below = min(below, max(width - longest - 11, indent + 2))
+        lines += [_cut(each, width, below) for each in shown]
     elif fact.kind == "reserve":
         lines += [_term(each, width, below) for each in fact.facts if each.numbers["tokens"]]
     elif fact.kind == "refusal":
@@ -59,18 +64,19 @@ def _term(term: Fact, width: int, indent: int) -> Line:
 
 def deficit_lines(refusal: Fact, width: int, indent: int) -> list[Line]:
     """Return need against supply: a line a group, then the blocks that there are and that are lacking."""
+    indent = min(indent, max(width - _DEFICIT_CELLS, 0))
     lead = " " * indent
     numbers = refusal.numbers
-    lines = [line(Span(lead + f"{'group':<10}{'need':>7}{'inside':>8}{'blocks':>8}", "column"))]
+    lines = [line(Span(lead + f"{'group':<10}{'need':>7}{'inside':>8}{'blocks':>7}", "column"))]
     for group in refusal.facts:
         n = group.numbers
         name = group.words.partition(":")[0]
-        text = f"{fit(name, 10)}{n['need_pages']:>7,}{n['reachable_local_pages']:>8,}{n['need_blocks']:>8,}"
+        text = f"{fit(name, 10)}{n['need_pages']:>7,}{n['reachable_local_pages']:>8,}{n['need_blocks']:>7,}"
         lines.append(line(Span(lead), Span(text, "bad" if group.marked else "dim")))
     wanted = numbers["reachable_blocks"] + numbers["deficit_blocks"]
     rows = (
         ("needed", wanted, "strong"), ("free", numbers["free_blocks"], "text"),
         ("with evictions", numbers["reachable_blocks"], "text"), ("lacking", numbers["deficit_blocks"], "bad"),
     )  # fmt: skip
-    lines += [line(Span(lead), Span(f"{name:<25}{value:>8,} blocks", role)) for name, value, role in rows]
+    lines += [line(Span(lead), Span(f"{name:<17}{value:>8,} blocks", role)) for name, value, role in rows]
     return [clip(each, width) for each in lines]

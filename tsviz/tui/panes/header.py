@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsviz.replay.snapshot import TraceHead
 from tsviz.tui.clean import shorten
 from tsviz.tui.lines import Document, Line, Lines, Span, spread
 from tsviz.tui.numbers import clock_time, counted, grouped, percent
@@ -31,12 +32,29 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
     left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
-    right = [Span("● recorded", "good"), Span(" ")]
+    right = [Span("● recorded  ", "good")] if width >= _FINISHED_FROM_CELLS else []
+    right.append(_frontier(scene, head))
     if head.live:
-        right[1:1] = [Span("  "), Span("◍ live", "warn")]
+        right.append(Span("  ◍ live", "warn"))
     elif width >= _FINISHED_FROM_CELLS:
-        right[1:1] = [Span("  "), Span("■ finished", "dim")]
-    return spread(left, right, width)
+        right.append(Span("  ■ finished", "dim"))
+    return spread(left, [*right, Span(" ")], width)
+
+
+def _frontier(scene: Scene, head: TraceHead) -> Span:
+    """How far the decisions behind the plans are known, and where the twin leaves the recording."""
+    frontier = head.frontier
+    if frontier.source == "none" and scene.verifying is not None:
+        return Span(" ".join(("◌ verifying", *scene.verified_share)), "accent")
+    if frontier.source == "none":
+        return Span("○ not verified", "dim")
+    if frontier.divergence:
+        return Span(f"≠ diverged at {grouped(frontier.last_round + 1)}", "bad")
+    if frontier.source == "recorded":
+        return Span("✓ decisions", "good")
+    if frontier.last_round >= head.rounds:
+        return Span("✓ verified", "good")
+    return Span(f"◑ verified to {grouped(frontier.last_round)}", "warn")
 
 
 def _position(scene: Scene, width: int) -> Line:

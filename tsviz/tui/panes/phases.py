@@ -6,20 +6,24 @@ stop, the selected request's), and what was opened or closed by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
-from tsviz.replay.stops import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, PhaseStory, RoundStory, Stop
+from rich.cells import cell_len
+
+from tsviz.replay.stops import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, NotKnown, PhaseStory, RoundStory, Stop
 from tsviz.tui.clean import clean, fit, shorten
-from tsviz.tui.glyphs import OUTCOMES, SELECTED
+from tsviz.tui.glyphs import OUTCOMES, SELECTED, Mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, line, wrapped
 from tsviz.tui.numbers import grouped
 from tsviz.tui.panes.facts import fact_lines
 from tsviz.tui.scene import Scene
 
 _NUMBER_CELLS = 4
-_ID_CELLS = 13
+_TIER_FROM_CELLS = 46
 _INDENT = _NUMBER_CELLS + 3
+_NARROW_INDENT, _INDENTED_FROM = 3, 50
 
 
 def phases(scene: Scene, story: RoundStory, width: int) -> list[Document]:
@@ -99,7 +103,7 @@ def _entry_line(entry: Entry, scene: Scene, width: int, *, closed: bool) -> Line
     chosen = entry.submission == scene.selected and entry.submission >= 0
     name = entry.request if entry.stops[0].kind != IN_PLACE else ""
     words = entry.words
-    cells = min(max(_ID_CELLS, width // 5), 20)
+    cells = scene_id_cells(scene, width)
     spans = [
         Span(f"{first:>{_NUMBER_CELLS}} ", "position" if here else "dim"),
         Span(SELECTED.glyph if chosen else " ", SELECTED.role),
@@ -108,10 +112,22 @@ def _entry_line(entry: Entry, scene: Scene, width: int, *, closed: bool) -> Line
     if name:
         spans.append(Span(f"{fit(name, cells)} ", "strong" if chosen else "text"))
     foldable = entry.stops[0].kind != IN_PLACE
-    spans.append(Span(clean(words), mark.role if name else "dim"))
+    spans += _words(clean(words), mark) if name else [Span(clean(words), "dim")]
     whole = clip(Line(tuple(spans)), width - 2)
     fold = Span(" " * max(width - 1 - whole.cells, 0) + ("▸" if closed else "▾"), "dim", ("fold", first))
     return Line((*whole.spans, *((fold,) if foldable else ())), "cursor" if here else "", ("stop", first))
+
+
+def _words(words: str, mark: Mark) -> list[Span]:
+    """The first word, which names the outcome, in its colour; the rest plain."""
+    verdict, colon, rest = words.partition(":")
+    return [Span(verdict + colon, mark.role), Span(rest)] if colon else [Span(words, mark.role)]
+
+
+def scene_id_cells(scene: Scene, width: int) -> int:
+    """Return the cells of the ids of a round's entries."""
+    requests = scene.frame.snapshot.requests if scene.frame is not None else ()
+    return max(id_cells((request.request for request in requests), max(width // 4, 7)), 3)
 
 
 def _open(entry: Entry, scene: Scene, width: int) -> Document:
@@ -143,9 +159,10 @@ def _stop(stop: Stop, entry: Entry, width: int, here: bool) -> Document:
     victims = [fact for fact in stop.facts if fact.kind == "victim"]
     rest = [fact for fact in stop.facts if fact.kind != "victim"]
     parts: list[Document] = [Lines(lines)]
+    indent = _INDENT if width >= _INDENTED_FROM else _NARROW_INDENT
     if victims:
-        parts.append(victim_table(victims, width, _INDENT))
-    parts.append(Lines(_facts(rest, width, _INDENT)))
+        parts.append(victim_table(victims, width, indent))
+    parts.append(Lines(_facts(rest, width, indent)))
     return Stack(parts)
 
 
@@ -159,19 +176,22 @@ def _facts(facts: Sequence[Fact], width: int, indent: int) -> list[Line]:
 def victim_table(victims: Sequence[Fact], width: int, indent: int) -> Document:
     """Return every candidate of a turn: rank, tier, what it would release, its size, forwards out, and its fate."""
     victims = tuple(victims)
-    room = width - indent
-    cells = max(min(16, room - 26), 6)
-    head = (
-        " " * indent + fit("rank", 5) + fit("request", cells) + fit("tier", 8) + fit("blocks", 7, "right")
-        + fit("tokens", 8, "right") + fit("out", 4, "right")
-    )  # fmt: skip
+    cells = max(id_cells((fact.request for fact in victims), max(width - indent - 26, 7)), 7)
+    tier = width - indent - cells >= _TIER_FROM_CELLS
+    head = " " * indent + fit("rank", 5) + fit("request", cells + 1) + (fit("tier", 8) if tier else "")
+    head += fit("blocks", 6, "right") + fit("tokens", 8, "right") + fit("out", 4, "right")
     return Stack((
         Lines((clip(line(Span(head, "column")), width),)),
-        Lazy(len(victims), partial(_victim, victims, width, indent, cells)),
+        Lazy(len(victims), partial(_victim, victims, width, indent, cells, tier)),
     ))  # fmt: skip
 
 
-def _victim(victims: Sequence[Fact], width: int, indent: int, cells: int, y: int) -> Line:
+def id_cells(requests: Iterable[str], most: int) -> int:
+    """Return the cells of a column of request ids: those of the longest of the first hundred, up to `most`."""
+    return min(max((cell_len(clean(each)) for each in islice(requests, 100)), default=0), most)
+
+
+def _victim(victims: Sequence[Fact], width: int, indent: int, cells: int, tier: bool, y: int) -> Line:
     fact = victims[y]
     numbers = fact.numbers
     exempt, taken = bool(numbers["exempt"]), fact.marked
@@ -180,9 +200,9 @@ def _victim(victims: Sequence[Fact], width: int, indent: int, cells: int, y: int
     spans = (
         Span(" " * (indent - 2) + (f"{OUTCOMES['retracted'].glyph} " if taken else "  "), "retracted"),
         Span(fit(rank, 5), role),
-        Span(fit(fact.request, cells), role),
-        Span(fit("prefill" if numbers["prefill_tier"] else "decode", 8), "dim"),
-        Span(fit("–" if numbers["prefill_tier"] else grouped(numbers["releasable_blocks"]), 7, "right"), role),
+        Span(f"{fit(fact.request, cells)} ", role),
+        Span(fit("prefill" if numbers["prefill_tier"] else "decode", 8) if tier else "", "dim"),
+        Span(fit("–" if numbers["prefill_tier"] else grouped(numbers["releasable_blocks"]), 6, "right"), role),
         Span(fit(grouped(numbers["tokens"]), 8, "right"), role),
         Span(fit(grouped(numbers["in_flight"]), 4, "right"), "warn" if numbers["in_flight"] else "dim"),
         Span(f"  {fact.words}", role),
@@ -190,9 +210,11 @@ def _victim(victims: Sequence[Fact], width: int, indent: int, cells: int, y: int
     return clip(Line(spans, "", ("name", fact.request)), width)
 
 
-def unknown(words: str, command: str, width: int) -> Document:
-    """Return why there is no story, and the command that derives one."""
-    lines = wrapped(words, width, "dim", indent=3)
-    if command:
-        lines.append(line(Span("   $ ", "dim"), Span(clean(command), "accent")))
+def unknown(found: NotKnown, scene: Scene, width: int) -> Document:
+    """Return why there is no story, and the command that derives one, unless that is being done."""
+    lines = wrapped(found.words, width, "dim", indent=3)
+    if scene.verifying is not None and found.kind == "not_recorded":
+        lines.append(line(Span(" ".join(("   ◌ that is being done now", *scene.verified_share)), "accent")))
+    elif found.command:
+        lines.append(line(Span("   $ ", "dim"), Span(clean(found.command), "accent")))
     return Lines(lines)

@@ -9,7 +9,7 @@ from tsviz.replay.snapshot import RequestLine
 from tsviz.tui.clean import fit
 from tsviz.tui.frame import ORDERS, PINNED, Frame
 from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark
-from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, heading, line, spread
+from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, clip, heading, line, spread
 from tsviz.tui.numbers import grouped
 from tsviz.tui.panes.states import being_indexed, without_frame
 from tsviz.tui.scene import Scene
@@ -33,6 +33,11 @@ _COLUMNS = (
     _Column("age", 6),
     _Column("retr", 4),
 )
+_WHY_FROM_CELLS = 20
+"""Cells that must be left over before the cause of a wait is told in the list."""
+_ID_MOST_CELLS = 16
+_ORDER_OF = {"word": "state", "pages": "pages", "age": "age", "retr": "retractions"}
+"""Order of the list that a click on the head of a column asks for."""
 _KEEP_FIRST = ("computed", "prompt", "gen", "pages", "age", "retr")
 _KEEP_FOR_ORDER = {"state": (), "age": ("word", "age"), "pages": ("word", "pages"), "retractions": ("word", "retr")}
 _ID_CELLS = 7
@@ -42,16 +47,22 @@ def request_columns(width: int, order: str) -> tuple[tuple[_Column, ...], int]:
     """Return the columns that fit, in drawing order, and the cells of the id column.
 
     The column that is sorted by and the word of the state (which headings say where the order is by state) come first.
+    What is left over tells why a request waits, where it is enough for some words.
     """
     room = width - _LEAD_CELLS - _ID_CELLS
     by_name = {column.name: column for column in _COLUMNS}
     kept: set[str] = set()
-    for name in dict.fromkeys((*_KEEP_FOR_ORDER.get(order, ("word",)), *_KEEP_FIRST, "word")):
+    for name in dict.fromkeys((*_KEEP_FOR_ORDER.get(order, ("word",)), *_KEEP_FIRST)):
         if room < by_name[name].cells + 1:
             break
         kept.add(name)
         room -= by_name[name].cells + 1
-    return tuple(column for column in _COLUMNS if column.name in kept), _ID_CELLS + max(room, 0)
+    columns = [column for column in _COLUMNS if column.name in kept]
+    if room >= _WHY_FROM_CELLS:
+        more = min(max(room - _WHY_FROM_CELLS, 0), _ID_MOST_CELLS - _ID_CELLS)
+        columns.append(_Column("why", room - more - 2))
+        room = more
+    return tuple(columns), _ID_CELLS + max(room, 0)
 
 
 def requests_title(scene: Scene, width: int, _height: int) -> Document:
@@ -65,11 +76,13 @@ def requests_title(scene: Scene, width: int, _height: int) -> Document:
     if scene.filter:
         top += [Span("  filter ", "dim"), Span(fit(scene.filter, min(len(scene.filter), 24)), "accent")]
     columns, id_cells = request_columns(width, scene.order)
-    heads = " " * _LEAD_CELLS + fit("request", id_cells)
+    heads = [Span(" " * _LEAD_CELLS + fit("request", id_cells), "column", ("order", "id"))]
     for column in columns:
-        word = column.name == "word"
-        heads += fit(" state" if word else column.name, column.cells + 1, "left" if word else "right")
-    return Lines((spread(top, units, width), line(Span(heads, "column"))))
+        left = column.name in ("word", "why")
+        name = " state" if column.name == "word" else ("  why" if column.name == "why" else column.name)
+        target = ("order", _ORDER_OF[column.name]) if column.name in _ORDER_OF else None
+        heads.append(Span(fit(name, column.cells + 1, "left" if left else "right"), "column", target))
+    return Lines((spread(top, units, width), clip(Line(tuple(heads)), width)))
 
 
 def requests(scene: Scene, width: int, height: int) -> Document:
@@ -117,7 +130,9 @@ def request_line(request: RequestLine, selected: bool, columns: tuple[_Column, .
     ]
     for column in columns:
         text, role = _cell(request, column.name)
-        spans.append(Span(" " + fit(text, column.cells, "left" if column.name == "word" else "right"), role))
+        left = column.name in ("word", "why")
+        lead = "  " if column.name == "why" else " "
+        spans.append(Span(lead + fit(text, column.cells, "left" if left else "right"), role))
     return Line(tuple(spans), "cursor" if selected else "", ("request", request.submission))
 
 
@@ -126,6 +141,9 @@ def _cell(request: RequestLine, name: str) -> tuple[str, str]:
         case "word":
             mark = state_mark(request.state)
             return (mark.word, mark.role)
+        case "why":
+            waits = request.cause is not None and not request.scheduled
+            return (request.cause.words if waits and request.cause else "", "warn")
         case "computed":
             return grouped(request.computed_tokens), "text"
         case "prompt":

@@ -17,7 +17,7 @@ def retraction(scene: Scene, width: int, _height: int) -> Document:
     frame = scene.frame
     assert frame is not None
     if not isinstance(frame.story, RoundStory):
-        return unknown(frame.story.words, frame.story.command, width)
+        return unknown(frame.story, scene, width)
     turns = [e for phase in frame.story.phases for e in phase.entries if e.stops[0].kind == ITERATION]
     blockers = [fact.request for stop in frame.story.stops() for fact in stop.of("blocker")]
     if not turns:

@@ -32,7 +32,7 @@ def round_pane(scene: Scene, width: int, height: int) -> Document:
         parts += phases(scene, frame.story, width)
     else:
         parts.append(Lines((heading(" phases and stops", "", width),)))
-        parts.append(unknown(frame.story.words, frame.story.command, width))
+        parts.append(unknown(frame.story, scene, width))
     parts += batch(frame, scene.selected, width)
     parts.append(waits(snapshot, scene.selected, width))
     parts.append(transfer_list(" transfers", snapshot.transfers, width))

@@ -14,8 +14,10 @@ _KEY_CELLS = 14
 _WORD_CELLS = 12
 
 _MOUSE = (
-    ("click", "a request selects it; a column of the timeline, or a round in a transfer, goes there"),
+    ("click", "a request selects it; a column of the timeline, a stop, or a position in an answer goes there"),
+    ("", "a column head orders the list; ▸ at the end of a candidate opens it; tabs open"),
     ("wheel", "scrolls a pane; over the header and the timeline it steps rounds"),
+    ("ctrl+wheel", "over the timeline zooms around the pointer; with shift it pans"),
     ("bottom", "every key in the last line is a button"),
 )
 _BARS = (

@@ -7,6 +7,7 @@ column of the cursor goes through all of it. A click anywhere goes to the first 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from tsviz.tui.numbers import grouped
 from tsviz.tui.scene import Scene
 from tsviz.tui.strip import LANE_ORDERS, Strip
 
-_NARROW_LABEL, _WIDE_LABEL, _WIDE_FROM = 8, 14, 150
+_NARROW_LABEL, _WIDE_LABEL, _WIDE_FROM = 11, 14, 150
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _CACHED = "░"
 _HERE = "│"
@@ -59,14 +60,32 @@ def timeline(scene: Scene, width: int, height: int) -> Document:
         return Lines((Line((Span(f"{'rounds':>{label - 1}} ", "dim"), Span("╌" * columns(width), "rule"))),))
     shared = rows(height)
     here = strip.cells_of(scene.round)
-    lines: list[Line] = []
-    if shared.title:
-        lines.append(_title(scene, strip, label, width))
-    lines += _lanes(scene, strip, label, shared.lanes, here)
-    lines += _marks(strip, label, shared.marks, here)
-    lines += _pool(scene, strip, label, shared.pool, here)
+    usable = scene.frame.snapshot.pool.usable_pages if scene.frame is not None else 0
+    lines = [_title(scene, strip, label, width)] if shared.title else []
+    lines += _body(strip, shared, label, here.start, here.stop, scene.selected, scene.pinned, usable, scene.noted)
     lines.append(_axis(scene, strip, label, here))
     return Lines(lines[:height])
+
+
+@lru_cache(maxsize=4)
+def _body(
+    strip: Strip,
+    shared: Rows,
+    label: int,
+    first: int,
+    end: int,
+    selected: int | None,
+    pinned: frozenset[int],
+    usable: int,
+    noted: tuple[int, ...],
+) -> tuple[Line, ...]:
+    """Return everything between title and axis; kept, because most steps leave the cursor in its column."""
+    here = range(first, end)
+    return (
+        *_lanes(strip, label, shared.lanes, here, selected, pinned),
+        *_marks(strip, label, shared.marks, here, noted),
+        *_pool(strip, label, shared.pool, here, usable),
+    )
 
 
 def _title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
@@ -87,10 +106,12 @@ def _title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
     return clip(Line(tuple(spans)), width)
 
 
-def _lanes(scene: Scene, strip: Strip, label: int, most: int, here: range) -> Iterator[Line]:
+def _lanes(
+    strip: Strip, label: int, most: int, here: range, selected: int | None, pinned: frozenset[int]
+) -> Iterator[Line]:
     for lane in strip.lanes[:most]:
-        chosen = lane.submission == scene.selected
-        pin = PIN.glyph if lane.submission in scene.pinned else " "
+        chosen = lane.submission == selected
+        pin = PIN.glyph if lane.submission in pinned else " "
         lead = SELECTED.glyph if chosen else pin
         spans = [Span(lead, SELECTED.role), Span(f"{fit(lane.request, label - 2)} ", "strong" if chosen else "dim")]
         spans += _cells([LANES[code] for code in lane.cells], here)
@@ -106,25 +127,30 @@ def _cells(marks: Sequence[Mark], here: range) -> Iterator[Span]:
         for mark, run in groupby(piece):
             many = sum(1 for _ in run)
             at_cursor = number == 1
-            glyph = _HERE if at_cursor and mark.glyph == " " else mark.glyph
-            yield Span(glyph * many, "position" if at_cursor else mark.role)
+            if at_cursor and mark.glyph == " ":
+                yield Span(_HERE + " " * (many - 1), "position")
+            else:
+                yield Span(mark.glyph * many, "position" if at_cursor else mark.role)
 
 
-def _marks(strip: Strip, label: int, most: int, here: range) -> Iterator[Line]:
+def _marks(strip: Strip, label: int, most: int, here: range, noted: tuple[int, ...]) -> Iterator[Line]:
     """Yield a line a mark that stands in the window, the gravest first; where there is no room, one for all."""
-    standing = [name for name in MARKS if any(strip.marks.get(name, ()))]
+    found = dict(strip.marks)
+    if noted:
+        there = {cell for round_ in noted for cell in strip.cells_of(round_)}
+        found["note"] = tuple([int(cell in there) for cell in range(strip.ask.cells)])
+    standing = [name for name in MARKS if any(found.get(name, ()))]
     if most < 1:
         return
     alone = standing if len(standing) <= most else standing[: most - 1]
     shared = standing[len(alone) :]
     for name in alone:
         mark = MARKS[name]
-        cells = [mark if count else LANES[0] for count in strip.marks[name]]
+        cells = [mark if count else LANES[0] for count in found[name]]
         yield Line((Span(f"{fit(mark.word, label - 1, 'right')} ", mark.role), *_cells(cells, here)), "", ("column", 0))
     if shared:
         cells = [
-            next((MARKS[name] for name in shared if strip.marks[name][cell]), LANES[0])
-            for cell in range(strip.ask.cells)
+            next((MARKS[name] for name in shared if found[name][cell]), LANES[0]) for cell in range(strip.ask.cells)
         ]
         word = "marks" if not alone else "more"
         yield Line((Span(f"{word:>{label - 1}} ", "dim"), *_cells(cells, here)), "", ("column", 0))
@@ -133,9 +159,8 @@ def _marks(strip: Strip, label: int, most: int, here: range) -> Iterator[Line]:
                     *_cells([LANES[0]] * strip.ask.cells, here)), "", ("column", 0))  # fmt: skip
 
 
-def _pool(scene: Scene, strip: Strip, label: int, most: int, here: range) -> Iterator[Line]:
+def _pool(strip: Strip, label: int, most: int, here: range, usable: int) -> Iterator[Line]:
     """Yield the pool as columns: what live tables hold solid, what is only cached shaded, what is empty blank."""
-    usable = scene.frame.snapshot.pool.usable_pages if scene.frame is not None else 0
     if not most or not usable or not strip.occupied_pages:
         return
     active_pages = strip.active_pages or (-1,) * strip.ask.cells
@@ -155,7 +180,7 @@ def _pool_cell(occupied: int, active: int, usable: int, row: int, most: int) -> 
     solid = occupied if active < 0 else active
     eighths = _height(solid, usable, most) - 8 * row
     if eighths > 0:
-        role = "pool-full" if solid >= usable else "pool"
+        role = "pool-full" if active >= usable and row == most - 1 else "pool"
         return Mark(_EIGHTHS[min(eighths, 8)], "", role, "")
     if _height(occupied, usable, most) - 8 * row >= 4:
         return Mark(_CACHED, "", "pool-cached", "")

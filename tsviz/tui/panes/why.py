@@ -27,7 +27,7 @@ def why(scene: Scene, width: int, _height: int) -> Document:
         case Answer():
             return Stack((title(scene, width), Lines(_answer(found, width))))
         case NotKnown():
-            return Stack((title(scene, width), unknown(found.words, found.command, width)))
+            return Stack((title(scene, width), unknown(found, scene, width)))
     waits = (*one_sentence(request, width), line(""), line(Span(" ◌ looking for what is behind it …", "dim")))
     return Stack((title(scene, width), Lines(waits)))
 

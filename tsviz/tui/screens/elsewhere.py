@@ -6,20 +6,35 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.survey import Extent, Progress
 from tsviz.tui.clean import clean
 from tsviz.tui.desk import Desk
-from tsviz.tui.jobs import Told
+from tsviz.tui.destination import ToMoment
+from tsviz.tui.jobs import Done, Told
+from tsviz.tui.notes import Note
+from tsviz.tui.own_marks import with_own
 from tsviz.tui.panes.finding_lines import badge
 from tsviz.tui.screens.answers import Answered, Opened
+from tsviz.tui.screens.ask_line import AskLine
+from tsviz.tui.screens.compare import CompareScreen
 from tsviz.tui.screens.findings import FindingsScreen
 from tsviz.tui.screens.lost import LostScreen
+from tsviz.tui.screens.notes import NotesScreen
 from tsviz.tui.screens.over import Jump
 from tsviz.tui.screens.sql import SqlScreen
 from tsviz.tui.screens.stepping import SteppingScreen
+from tsviz.tui.screens.watches import Here, WatchesScreen, hit_jump
+from tsviz.tui.strip import Strip
 from tsviz.tui.study import Study
+from tsviz.tui.trail import Spot, Trail
+from tsviz.tui.view import Clocked
 
+_DERIVE_ROUNDS = 200_000
+"""A longer trace is re-executed when somebody asks for it: minutes of a processor."""
 _BEFORE_CHECKS_S = 0.5
 """The first frame is drawn before the checks begin to take the processor."""
+_A_STEP = 1
+"""Moves of so many rounds are steps; what is longer is a jump, which one may go back from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,50 +53,154 @@ def landed(view: RecordedView, jump: Jump) -> Landed:
     return Landed(jump, next((r.submission for r in reversed(lines) if r.request == jump.request), None))
 
 
-class Elsewhere(SteppingScreen):
-    """Opens the other screens. `desk` is None where the view is no trace on disk."""
+@dataclass(frozen=True, slots=True)
+class AtMoment:
+    """Where a moment leads: the round and a note, or the reason why nowhere."""
 
-    def attend(self, desk: Desk | None, keymap: dict[str, str]) -> None:
-        """Take the desk and the user's keys; called once, before the screen is mounted."""
+    moment: ToMoment
+    round: int | None
+    words: str
+
+
+def at_moment(view: RecordedView, moment: ToMoment) -> AtMoment:
+    """Look for the round of a moment."""
+    if not isinstance(view, Clocked):
+        return AtMoment(moment, None, "the times of this view are not known")
+    from tsviz.replay.moments import NoMoment
+
+    found = view.round_at(moment.time_ns, wall=moment.wall)
+    if isinstance(found, NoMoment):
+        return AtMoment(moment, None, found.reason)
+    return AtMoment(moment, found.round, found.note)
+
+
+class Elsewhere(SteppingScreen):
+    """Opens the other screens. `study` is None where the view is no trace on disk."""
+
+    def attend(self, desk: Desk | None, keymap: dict[str, str], other: str = "") -> None:
+        """Take the desk, the user's keys and the trace to compare with; called once, before the screen is mounted."""
+        self._other = other
         self.study = None if desk is None else Study(desk, self.post_message)
+        self.trail = Trail()
         self._keymap = keymap
+
+    # What comes in
 
     def on_answered(self, message: Answered) -> None:
         """Check the trace once it is open; arrive where a jump leads."""
         match message.result:
             case Opened(head) if head.rounds and self.study is not None and not self.study.findings.known.asked:
-                self.study.listen(self._badge)
+                self.study.listen(self._studied_more)
                 self.set_timer(_BEFORE_CHECKS_S, self._check)
+                if self._other:
+                    self.study.ask_compare(self._other)
+                    self.action_compare()
+            case AtMoment(_, None, reason):
+                self.say(f"Nowhere to go: {reason}.", "bad")
+            case AtMoment(moment, int() as round_, note):
+                words = f"Round {round_:,} was under way at {clean(moment.words)}"
+                self.go(round_, message=f"{words}: {note}." if note else f"{words}.", message_role="message")
             case Landed(jump, submission):
                 if submission is not None:
                     self.scene = replace(self.scene, selected=submission, selected_id=jump.request)
-                self.go(jump.round, message=clean(jump.message), message_role="message")
+                self.go(jump.round, jump.stop, message=clean(jump.message), message_role="message")
 
     def _check(self) -> None:
         if self.study is not None and not self.study.findings.known.asked:
             self.study.ask_findings()
+            self.study.ask_hits()
 
-    def _badge(self) -> None:
-        if self.study is not None:
-            words, role = badge(self.study.findings)
-            if self.scene.badge != (words, role):
-                self.put(badge=(words, role))
+    def _studied_more(self) -> None:
+        study = self.study
+        if study is None:
+            return
+        known = study.derived
+        progress = None if not known.running else (0, 0) if known.progress is None else known.progress
+        verifying = (progress.done, progress.total) if isinstance(progress, Progress) else progress
+        shown = {"badge": badge(study.findings), "verifying": verifying}
+        changes: dict[str, object] = {k: v for k, v in shown.items() if getattr(self.scene, k) != v}
+        if self.scene.strip is not None and with_own(self.scene.strip, study, self._part) != self.scene.strip:
+            changes["strip"] = self.scene.strip
+        if changes:
+            self.put(**changes)
+
+    def put(self, **changes: object) -> None:
+        """Replace parts of the scene; a timeline gets the marks that are the user's own."""
+        strip = changes.get("strip")
+        if isinstance(strip, Strip) and self.study is not None:
+            changes["strip"] = with_own(strip, self.study, self._part)
+        super().put(**changes)
 
     def on_told(self, message: Told) -> None:
-        """Keep what a job of the study says."""
-        if self.study is not None:
-            self.study.take(message)
+        """Keep what a job of the study says; derive decisions where there are none, and look at them once they are."""
+        study, head = self.study, self.scene.head
+        if study is None:
+            return
+        study.take(message)
+        if head is None or head.frontier.source != "none":
+            return
+        match message.kind, message.value:
+            case "findings", Done() if study.findings.known.derivable and not head.live:
+                if head.rounds <= _DERIVE_ROUNDS:
+                    study.ask_decisions()
+            case "derive", Done() if any(extent.source == "derived" for extent in study.derived.extents):
+                self.fetcher.renew(study.desk.view)
+                study.ask_findings()
+            case _, Extent(part, "derived") if part == self._part and message.kind != "derive":
+                self.fetcher.renew(study.desk.view)
 
     def on_unmount(self) -> None:
         """End the jobs."""
         if self.study is not None:
             self.study.close()
 
+    # Where the cursor was
+
+    @property
+    def _spot(self) -> Spot:
+        return Spot(self.scene.round, self.scene.stop, self.scene.selected)
+
+    def go(self, round_: int, stop: int | None = None, **changes: object) -> None:
+        """Move, and remember what a jump left."""
+        jumps = abs(round_ - self.scene.round) > _A_STEP and not self.scene.play_rounds_per_second
+        if jumps and self.scene.frame is not None:
+            self.trail.left(self._spot)
+        super().go(round_, stop, **changes)
+
+    def action_trail(self, step: int) -> None:
+        """Go back to where the cursor was, or forward again."""
+        spot = self.trail.back(self._spot) if step < 0 else self.trail.forward(self._spot)
+        if spot is None:
+            return self.say("There is no place to go back to." if step < 0 else "There is no place to go forward to.")
+        if spot.submission is not None and spot.submission != self.scene.selected:
+            self.scene = replace(self.scene, selected=spot.submission, selected_id="")
+        return super().go(spot.round, spot.stop, message="")
+
     def jump(self, jump: Jump | None) -> None:
         """Go where a screen sends the cursor; None stays."""
         if jump is not None:
             self.stop_playing()
             self.fetcher.do("jump", partial(landed, jump=jump))
+
+    def seek_moment(self, moment: ToMoment) -> None:
+        """Look for the round of a moment."""
+        self.fetcher.do("moment", partial(at_moment, moment=moment))
+
+    def go_to_finding(self, number: int) -> None:
+        """Go to a finding by its number in the list."""
+        study = self._studied()
+        if study is None:
+            return None
+        found = study.findings.found
+        if number > len(found):
+            known = "are so far" if study.findings.known.running else "are"
+            return self.say(f"Nowhere to go: there {known} {len(found):,} findings.", "bad")
+        one = found[number - 1]
+        if one.part != self._part:
+            return self.say(f"Finding {number:,} is in part {one.part}.", "bad")
+        return self.jump(Jump(one.rounds[0], one.requests[0] if one.requests else "", None, one.sentence))
+
+    # The other screens
 
     def _studied(self) -> Study | None:
         if self.study is None:
@@ -105,8 +224,55 @@ class Elsewhere(SteppingScreen):
         if study is not None:
             self.app.push_screen(SqlScreen(study, self._part, self._keymap), self.jump)
 
+    def action_compare(self) -> None:
+        """Open the comparison."""
+        study = self._studied()
+        if study is not None:
+            self.app.push_screen(CompareScreen(study, self._keymap), self.jump)
+
     def action_lost(self) -> None:
         """Open lost time."""
         study = self._studied()
         if study is not None:
             self.app.push_screen(LostScreen(study, self._keymap), self.jump)
+
+    def action_watches(self) -> None:
+        """Open breakpoints and watches."""
+        study, scene = self._studied(), self.scene
+        if study is not None:
+            here = Here(scene.round, scene.stop, scene.rounds, scene.selected_id)
+            self.app.push_screen(WatchesScreen(study, here, self._keymap), self.jump)
+
+    def action_hit(self, step: int) -> None:
+        """Continue to the next hit of all breakpoints, or back to the previous one."""
+        study = self._studied()
+        if study is None:
+            return None
+        if not any(watch.enabled for watch in study.watches.all):
+            return self.say("There is no breakpoint: b adds one.")
+        found = study.watches.beside(self.scene.round, self.scene.stop, step)
+        if found is not None:
+            return self.jump(hit_jump(*found))
+        if any(watch.running for watch in study.watches.all):
+            return self.say("The hits are being looked for.")
+        return self.say(f"No breakpoint has a hit {'behind' if step > 0 else 'before'} here.")
+
+    def action_note(self) -> None:
+        """Ask for words about the place of the cursor."""
+        study, scene = self._studied(), self.scene
+        if study is None or not scene.rounds:
+            return
+        note = study.notes.at(scene.round, scene.stop) or Note(scene.round, scene.stop, "", scene.selected_id)
+
+        def noted(text: str | None) -> None:
+            if text is not None:
+                study.put_note(replace(note, text=text))
+                self.say(study.notes.problem or f"Noted at {note.position}.")
+
+        self.app.push_screen(AskLine(f"Note at {note.position}", "no words: a bookmark", note.text), noted)
+
+    def action_notes(self) -> None:
+        """Open all notes."""
+        study = self._studied()
+        if study is not None:
+            self.app.push_screen(NotesScreen(study, self._keymap), self.jump)

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tsviz.tui.clean import shorten
-from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound, parse
+from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound, parse
 from tsviz.tui.lines import Document, Lines, Span, clip, line
 from tsviz.tui.scene import Scene
 from tsviz.tui.widgets.pane import Pane
@@ -34,7 +34,7 @@ class GoTo(ModalScreen[Destination | None]):
         """Place the box."""
         with Vertical(id="goto") as box:
             box.border_title = "Go to"
-            yield Input(placeholder="1204   1204.3   45%   request id", id="goto-input")
+            yield Input(placeholder="1204   1204.3   45%   12.5s   log time   #finding   request", id="goto-input")
             yield Pane(self._answer, id="goto-answer")
 
     def on_mount(self) -> None:
@@ -49,6 +49,10 @@ class GoTo(ModalScreen[Destination | None]):
                 role = "good"
             case ToRequest(request):
                 words, role = f"request {shorten(request, max(width - 12, 4))}", "accent"
+            case ToMoment(words=moment):
+                words, role = f"the round at {moment}", "accent"
+            case ToFinding(number):
+                words, role = f"finding {number:,}", "accent"
             case NoDestination(reason):
                 words, role = reason, "dim"
         return Lines((clip(line(Span(f" → {words}", role)), width),))

@@ -13,8 +13,8 @@ from textual.widgets import Input
 from tsviz.replay.snapshot import RecordedView
 from tsviz.replay.stops import Entry, RoundStory
 from tsviz.tui.clean import clean
-from tsviz.tui.destination import NoDestination, ToRequest, ToRound
-from tsviz.tui.keys import LATER, Key, bindings, display
+from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
+from tsviz.tui.keys import Key, bindings, display
 from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
@@ -157,6 +157,8 @@ class MainScreen(Elsewhere):
                 self.go(int(at), stop=int(inside) if inside else None, message="")
             case ("name", str() as request):
                 self._select_named(request)
+            case ("order", str() as order):
+                self.list_requests(order=order)
             case ("view", str() as view):
                 self.action_view(view)
             case ("step", int() as step):
@@ -379,12 +381,16 @@ class MainScreen(Elsewhere):
         part = f"{head.node}/{head.rank}" if head else ""
         self.app.push_screen(GoTo(self.scene.rounds, part), self._gone)
 
-    def _gone(self, destination: ToRound | ToRequest | NoDestination | None) -> None:
+    def _gone(self, destination: Destination | None) -> None:
         match destination:
             case ToRound(round_, stop):
                 self.go(round_, stop=stop, message="")
             case ToRequest(request):
                 self.seek_request(request)
+            case ToMoment() as moment:
+                self.seek_moment(moment)
+            case ToFinding(number):
+                self.go_to_finding(number)
             case NoDestination(reason):
                 self.say(f"Nowhere to go: {reason}.", "bad")
 
@@ -417,10 +423,6 @@ class MainScreen(Elsewhere):
     def action_pages(self) -> None:
         """Open the map of all pages."""
         open_pages(self)
-
-    def action_later(self, what: str) -> None:
-        """Say what this key will do and why it cannot now."""
-        self.say(LATER[what])
 
     def action_theme(self) -> None:
         """Dark or light."""

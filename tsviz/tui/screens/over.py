@@ -33,6 +33,7 @@ class Jump:
     request: str = ""
     submission: int | None = None
     message: str = ""
+    stop: int | None = None
 
 
 def keys_of(screen: str, *own: Key) -> tuple[Key, ...]:

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from tsviz.replay.snapshot import RecordedView
 from tsviz.replay.stops import RoundStory
 from tsviz.tui.clean import shorten
-from tsviz.tui.fetch import Failure, Fetcher
+from tsviz.tui.fetch import Failure, Fetcher, Renewed
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame
 from tsviz.tui.scene import Detail, Scene
 from tsviz.tui.screens.answers import (
@@ -146,10 +146,12 @@ class SteppingScreen(Screen[None]):
         return self.put()
 
     def seek_detail(self) -> None:
-        """Look up what the open view of the inspector needs, once the cursor has come to rest."""
+        """Look up what the open view of the inspector needs; an answer that takes its time waits for a rest."""
         self._rest.stop()
-        if self.scene.view in LOOKED_UP and self.scene.frame is not None:
+        if self.scene.view == "why":
             self._rest = self.set_timer(_REST_S, self._ask_detail)
+        else:
+            self._ask_detail()
 
     def _ask_detail(self) -> None:
         scene = self.scene
@@ -239,6 +241,11 @@ class SteppingScreen(Screen[None]):
                     start = self.scene.round
                     stop, self._first_stop = self._first_stop, None
                     self.go(head.rounds if start == LAST else start, stop=stop)
+            case Renewed(head):
+                self._strip_asked = None
+                self.put(head=head, detail=None, strip=None)
+                if self._asked is not None:
+                    self.want(self._asked)
             case Detail() as found:
                 self.put(detail=found)
             case Strip() as strip if strip.ask == self._strip_asked:
@@ -344,5 +351,5 @@ class SteppingScreen(Screen[None]):
 
 
 _FAILED = {"mark": "The next mark could not be read", "find": "The request could not be looked for",
-           "strip": "The timeline could not be read",
+           "renew": "The trace could not be opened anew", "strip": "The timeline could not be read",
            "detail": "What this view shows could not be read"}  # fmt: skip

@@ -1,0 +1,128 @@
+"""A trace as Perfetto's format, read back with Perfetto's own package."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tsviz
+from tsviz.cli.main import main
+
+pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="needs the extra `perfetto`")
+TRACES = Path(__file__).resolve().parents[2] / "traces"
+EVENT = pb.TrackEvent
+
+
+class Read:
+    """A written trace: its tracks, and its events with the names that they refer to."""
+
+    def __init__(self, file: Path) -> None:
+        self.tracks: dict[int, Any] = {}
+        self.events: list[tuple[int, Any, str, str]] = []
+        names: dict[tuple[str, int], str] = {}
+        for packet in pb.Trace.FromString(file.read_bytes()).packet:
+            for kind in ("event_names", "event_categories"):
+                names |= {(kind, one.iid): one.name for one in getattr(packet.interned_data, kind)}
+            if packet.HasField("track_descriptor"):
+                assert packet.track_descriptor.uuid not in self.tracks
+                self.tracks[packet.track_descriptor.uuid] = packet.track_descriptor
+            if packet.HasField("track_event"):
+                event = packet.track_event
+                categories = [names["event_categories", iid] for iid in event.category_iids]
+                name = names["event_names", event.name_iid] if event.name_iid else ""
+                self.events.append((packet.timestamp, event, "".join(categories), name))
+
+    def of(self, category: str) -> list[tuple[int, Any, str, str]]:
+        """Return the events of a category."""
+        return [event for event in self.events if event[2] == category]
+
+
+@pytest.fixture(scope="module", params=["mixed-undeclared-livelock", "prefill-decode-pair"])
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Read, tsviz.Trace]:
+    """A shipped trace as Perfetto has it, and as SQL has it."""
+    folder = tmp_path_factory.mktemp("perfetto")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TSVIZ_CACHE", str(folder / "cache"))
+        file = folder / "out.pftrace"
+        with pytest.raises(SystemExit) as ended:
+            main(["export", str(TRACES / request.param), "--perfetto", str(file)])
+        assert ended.value.code == 0
+        trace = tsviz.open(TRACES / request.param)
+        trace.parts  # noqa: B018 (opened while the cache is the one of this test)
+    return Read(file), trace
+
+
+def count(trace: tsviz.Trace, relation: str) -> int:
+    """Return the rows of a relation."""
+    number: int = trace.sql(f"SELECT count(*) AS n FROM {relation}")["n"][0].as_py()
+    return number
+
+
+def test_every_row_is_one_event(both: tuple[Read, tsviz.Trace]) -> None:
+    """Slices of rounds, forwards, operations and waits, and instants of retractions, are as many as rows in SQL."""
+    read, trace = both
+    events = Counter(category for _, _, category, _ in read.events if category)
+    for category, relation in (
+        ("round", "rounds"), ("device", "forwards"), ("operation", "operations"),
+        ("wait", "verdict_runs WHERE cause <> 'scheduled'"), ("retraction", "retractions WHERE outcome = 'retracted'"),
+    ):  # fmt: skip
+        assert events[category] == count(trace, relation), category
+    assert events["wait"] > 0
+
+
+def test_every_request_has_a_track_and_every_part_is_a_process(both: tuple[Read, tsviz.Trace]) -> None:
+    """Tracks below `requests` are the submitted requests, in order; processes are the schedulers."""
+    read, trace = both
+    parents = {uuid for uuid, track in read.tracks.items() if track.name == "requests"}
+    names = [track.name for track in read.tracks.values() if track.parent_uuid in parents]
+    rows = trace.sql("FROM requests JOIN (SELECT node, rank, row_number() OVER () AS n FROM parts) USING (node, rank)"
+                     " ORDER BY n, submission")  # fmt: skip
+    assert names == rows["request"].to_pylist()
+    processes = [t.process.process_name for t in read.tracks.values() if t.HasField("process")]
+    assert processes == [f"{p['node']}/{p['rank']} ({p['role']})" for p in trace.parts.to_pylist()]
+
+
+def test_a_flow_leads_from_each_blocker_to_each_blocked(both: tuple[Read, tsviz.Trace]) -> None:
+    """Flows are the waits and retractions for the sake of another request; each begins once and ends once."""
+    read, trace = both
+    begun = [flow for _, event, _, _ in read.events for flow in event.flow_ids]
+    ended = [flow for _, event, _, _ in read.events for flow in event.terminating_flow_ids]
+    waits = count(trace, "verdict_runs WHERE cause <> 'scheduled' AND holder <> '' AND holder <> request")
+    retracted = count(trace, "retractions WHERE outcome = 'retracted' AND blocker <> victim")
+    assert len(begun) == len(set(begun)) == waits + retracted
+    assert sorted(begun) == sorted(ended)
+
+
+def test_slices_of_a_track_close_in_order(both: tuple[Read, tsviz.Trace]) -> None:
+    """On each track a slice ends before or when the next begins, and none is left open."""
+    read, _ = both
+    by_track: dict[int, list[tuple[int, int, int]]] = {}
+    open_at: dict[int, int] = {}
+    for time, event, _, _ in read.events:
+        if event.type == EVENT.TYPE_SLICE_BEGIN:
+            assert event.track_uuid not in open_at
+            open_at[event.track_uuid] = time
+        elif event.type == EVENT.TYPE_SLICE_END:
+            by_track.setdefault(event.track_uuid, []).append((open_at.pop(event.track_uuid), time, event.track_uuid))
+    assert not open_at
+    for slices in by_track.values():
+        ordered = sorted(slices)
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(ordered))
+
+
+def test_counters_of_groups_are_the_pool(both: tuple[Read, tsviz.Trace]) -> None:
+    """Each row of `pool` gives a value to both counters of its group; each round gives five."""
+    read, trace = both
+    values = sum(event.type == EVENT.TYPE_COUNTER for _, event, _, _ in read.events)
+    assert values == 2 * count(trace, "pool") + 5 * count(trace, "rounds")
+    track = next(uuid for uuid, t in read.tracks.items() if t.name.endswith(" cached pages"))
+    shown = sum(e.counter_value for _, e, _, _ in read.events if e.track_uuid == track)
+    first = trace.parts.to_pylist()[0]
+    total = trace.sql(
+        f"SELECT sum(cached_pages) AS n FROM pool WHERE \"group\" = 0 AND node = '{first['node']}' AND rank = 0"
+    )["n"][0].as_py()
+    assert shown == total

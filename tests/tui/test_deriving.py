@@ -1,0 +1,56 @@
+"""A trace that was recorded without decisions is re-executed beside the screen, and then looked at anew."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from textual.pilot import Pilot
+
+from tests.tui.desks import CHECKED, FakeDesk
+from tests.tui.fakes import HEAD, FullView
+from tests.tui.helpers import pane_text
+from tsviz.replay.snapshot import Frontier
+from tsviz.replay.survey import Extent, Plan, Progress
+from tsviz.tui.app import DebuggerApp
+
+UNKNOWN = (Plan(2), Extent("P/0", "none", 0, 300), *CHECKED[:2])
+
+
+def desk_that_derives() -> FakeDesk:
+    """Return a desk on a trace without decisions; it waits at its gate after 120 of 300 rounds."""
+    desk = FakeDesk(UNKNOWN)
+    desk.derived = (Progress("rounds re-executed", 120, 300), Extent("P/0", "derived", 300, 300))
+    desk.renewed = FullView(replace(HEAD, frontier=Frontier("derived", HEAD.rounds)))
+    return desk
+
+
+async def until(pilot: Pilot[None], words: str) -> None:
+    """Wait until the header says so."""
+    for _ in range(600):
+        if words in pane_text(pilot.app, "header"):
+            return
+        await pilot.pause(0.02)
+    raise AssertionError(pane_text(pilot.app, "header"))
+
+
+async def test_decisions_are_derived_without_being_asked_for() -> None:
+    """The header counts the rounds, and says `verified` when the view knows more; the round stays where it was."""
+    desk, gate = desk_that_derives(), threading.Event()
+    desk.derive_gate = gate
+    app = DebuggerApp(FullView(), start_round=61, desk=desk)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, "verifying 40.0 %")
+        gate.set()
+        await until(pilot, "✓ verified")
+        assert " 61 of 300" in pane_text(app, "header")
+
+
+async def test_a_trace_of_many_rounds_waits_to_be_asked() -> None:
+    """Above 200,000 rounds nobody takes minutes of a processor unasked."""
+    desk = desk_that_derives()
+    view = FullView(replace(HEAD, rounds=200_001))
+    async with DebuggerApp(view, start_round=61, desk=desk).run_test(size=(120, 40)) as pilot:
+        await until(pilot, "finding")
+        assert ("findings", False) in desk.asked
+        assert ("derive", True) not in desk.asked

@@ -1,0 +1,44 @@
+"""Marks of the timeline that are not in the trace: notes, hits of breakpoints, where findings begin."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tsviz.tui.strip import Strip, column_of_cell, round_of
+from tsviz.tui.study import Study
+
+HIT, FINDING, NOTE = "hit", "finding", "note"
+
+
+def with_own(strip: Strip, study: Study, part: str) -> Strip:
+    """Return a strip with the marks of a study in place of those it had."""
+    marks: dict[str, tuple[int, ...]] = {name: cells for name, cells in strip.marks.items() if name not in _OWN}
+    return replace(strip, marks=marks | dict(_own(strip, study, part)))
+
+
+_OWN = (HIT, FINDING, NOTE)
+
+
+def _own(strip: Strip, study: Study, part: str) -> Mapping[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    hits = [watch.places.rounds for watch in study.watches.all if watch.enabled and len(watch.places)]
+    begins = sorted(one.rounds[0] for one in study.findings.found if one.rounds and one.part == part)
+    notes = sorted(note.round for note in study.notes.all)
+    for name, lists in ((HIT, hits), (FINDING, [begins]), (NOTE, [notes])):
+        cells = _counts(strip, lists)
+        if any(cells):
+            found[name] = cells
+    return found
+
+
+def _counts(strip: Strip, lists: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return how many of the sorted rounds lie in each cell's column."""
+    ask = strip.ask
+    counts: list[int] = []
+    for column in range(strip.columns):
+        first = round_of(ask, column)
+        last = round_of(ask, column + 1) - 1 if column + 1 < strip.columns else ask.window.last
+        counts.append(sum(bisect_right(rounds, last) - bisect_left(rounds, first) for rounds in lists))
+    return tuple(counts[column_of_cell(ask, cell)] for cell in range(ask.cells))
