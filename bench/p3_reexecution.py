@@ -17,7 +17,7 @@ from tsviz.replay.call_log import Call, CallLog
 from tsviz.replay.derive import derive
 from tsviz.replay.verify import verify
 from tsviz.trace import entries as e
-from tsviz.trace.api_events import make_event
+from tsviz.trace.api_events import make_execution_event, make_spec
 from tsviz.trace.config import build_config
 from tsviz.trace.reader import Bundle, Part
 from tsviz.trace.tokens import FULL, IDENTITY
@@ -87,14 +87,6 @@ def _alone(part: Part, calls: Sequence[Call]) -> None:
             case e.PLAN:
                 scheduler.next_execution_plan()
             case e.ADVANCE:
-                event = module.ExecutionEvent()
-                for landed in call.events:
-                    event.add_event(make_event(module, landed))
-                scheduler.advance(event)
+                scheduler.advance(make_execution_event(module, call.events))
             case e.SUBMIT:
-                specs = []
-                for spec in call.specs:
-                    made = module.RequestSpec()
-                    made.request_id, made.tokens, made.max_new_tokens = spec.request, spec.tokens, spec.max_new_tokens
-                    specs.append(made)
-                scheduler.submit_requests(specs)
+                scheduler.submit_requests([make_spec(module, spec) for spec in call.specs])

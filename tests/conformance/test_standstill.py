@@ -251,3 +251,18 @@ def test_a_page_that_another_generates_is_a_hit(real: Any, twin: Any, queue: tup
     assert entered >= 4, shown
     assert shown[entered]["same"] == 2, "10 tokens, 8 of them hit"
     assert all(row == {"a": 1} for row in shown[:entered])
+
+
+@pytest.mark.oracle
+def test_without_a_slot_a_remembered_refusal_blocks_nobody(real: Any, twin: Any) -> None:
+    """A newcomer that was refused its pages waits for a slot once there is none: retraction then works for others.
+
+    Two slots, 5 pages of 4: "big" (17 tokens and a decode, 5 pages) is refused beside a, b gets the last slot. In plan
+    8 a has filled 2 pages and b 3: a is the first that is refused, b goes, and what it held goes to a.
+    """
+    pair = Pair(real, twin, _config(6, 4, 64, max_batch_size=2), "no slot")
+    pair("submit", [("a", [1] * 3, 0)])
+    assert _rounds(pair, 1) == [{"a": 3}]
+    pair("submit", [("big", [2] * 17, 0), ("b", [3] * 7, 0)])
+    assert _rounds(pair, 7) == [{"b": 7}, *[{"a": 1, "b": 1}] * 5, {"a": 1}]
+    _rounds(pair, 20)

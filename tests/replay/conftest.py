@@ -7,12 +7,10 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tsviz.adapters.tokenspeed import PackageMissing, load_real
 from tsviz.cli.main import main
 from tsviz.trace.reader import Part, open_bundle
 
@@ -29,15 +27,6 @@ CROWDED = (
 )
 
 Record = Callable[..., Path]
-
-
-@pytest.fixture(scope="session")
-def real() -> ModuleType:
-    """The real scheduler package."""
-    try:
-        return load_real()
-    except PackageMissing as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture

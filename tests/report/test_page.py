@@ -8,15 +8,23 @@ import re
 import shlex
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tsviz.cli.main import main
 from tsviz.cli.report import subject_of
 from tsviz.cli.traces import open_place, parse_place
+from tsviz.query.catalog import Catalog
+from tsviz.query.locked import Limits, Locked
 from tsviz.report.page import page
+from tsviz.report.subject import Subject, SubjectPart
 
 from .conftest import NO_CODE
+
+pytestmark = pytest.mark.timeout(300)
+"""The first test on a trace waits for its decisions to be derived."""
 
 Report = Callable[..., str]
 VOID = {"meta", "input", "br"}
@@ -175,6 +183,40 @@ def test_a_prefill_and_a_decode_node_each_have_a_section(report: Report) -> None
     text = report("prefill-decode-pair")
     assert [part["part"] for part in data_of(text)] == ["P/0", "D/0"]
     assert {a.get("href") for tag, a in outline(text).elements if tag == "a"} == {"#part-P-0", "#part-D-0"}
+
+
+def test_a_rank_that_makes_the_same_plans_is_said_once(tmp_path: Path) -> None:
+    """Of two ranks that mirror each other the second has a sentence in place of charts and tables."""
+    out = tmp_path / "ranks"
+    with pytest.raises(SystemExit) as ended:
+        main(["record", "--workload", "poisson:requests=6,rate=60,prompt_tokens=60,output_tokens=9", "--scheduler",
+              "twin", "--pages", "65", "--ranks", "2", "--out", str(out)])  # fmt: skip
+    assert ended.value.code == 0
+    place = parse_place(str(out))
+    bundle, _ = open_place(place)
+    text = page(subject_of(place, bundle, bundle.parts, False), NO_CODE)
+    assert "F/1 makes the same plans as F/0 in every round" in text
+    assert [part["part"] for part in data_of(text)] == ["F/0"]
+
+
+def test_a_trace_without_a_round_has_a_page() -> None:
+    """A part that recorded nothing is said to have recorded nothing."""
+
+    class Part:
+        node, rank = "F", 0
+
+        def tables(self) -> dict[str, Any]:
+            return {}
+
+    class Bundle:
+        name, parts = "empty", (Part(),)
+
+    locked = Locked(Catalog([Bundle()]), Limits(seconds=None, rows=None))
+    about = {"name": "empty", "parts": [], "warnings": [], "workload": {}, "command": "", "schema": "1.0", "tokens": ""}
+    subject = Subject("empty", about, lambda sql: locked.query(sql)[0].to_pylist(), (SubjectPart("F", 0, (), ()),), "0")
+    text = page(subject, NO_CODE)
+    assert "No request was taken in." in text and "No round was recorded." in text
+    assert outline(text).wrong == []
 
 
 def test_every_chart_is_told_in_words(report: Report) -> None:

@@ -14,6 +14,7 @@ from tsviz.replay.snapshot import (
     STATES,
     BlockTable,
     Pool,
+    Preparing,
     RequestLine,
     Row,
     Snapshot,
@@ -132,6 +133,19 @@ class FullView(FakeView):
         """Return the submission of `r<number>`."""
         number = request.removeprefix("r")
         return int(number) if number.isdigit() and int(number) < self.head.requests else None
+
+
+class IndexedLater(FakeView):
+    """Knows nothing of requests while `preparing` is set."""
+
+    preparing: Preparing | None = Preparing(1, 4)
+
+    def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
+        """Return the snapshot of a round, without its requests until they are known."""
+        shown = super().snapshot(round_, selected)
+        if self.preparing is None:
+            return shown
+        return replace(shown, requests=(), tables=(), preparing=self.preparing)
 
 
 class StillView(FakeView):

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Input
 
-from tests.tui.fakes import HEAD, FakeView, FullView, StillView, by_formula
+from tests.tui.fakes import HEAD, FakeView, FullView, IndexedLater, StillView, by_formula
 from tests.tui.helpers import pane_text, press, screen_text, settle
-from tsviz.replay.snapshot import BlockTable, RequestLine, Row, Transfer
+from tsviz.replay.snapshot import BlockTable, Preparing, RequestLine, Row, Transfer
 from tsviz.tui.app import DebuggerApp, run
 from tsviz.tui.panes.states import too_small
 from tsviz.tui.scene import Scene
@@ -122,6 +122,31 @@ async def test_loading_is_a_state_of_its_own() -> None:
         view.gate.set()
         await settle(pilot)
         assert "r18" in pane_text(pilot.app, "inspector")
+
+
+async def test_a_trace_that_is_being_indexed_says_so_and_then_shows_its_requests() -> None:
+    """Without requests the pane says how far indexing is; when it is done they appear without a key."""
+    view = IndexedLater()
+    async with DebuggerApp(view, start_round=61).run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "once: 25.0 %" in pane_text(pilot.app, "requests")
+        assert "No request is in the system" not in pane_text(pilot.app, "requests")
+        view.preparing = None
+        for _ in range(400):
+            await pilot.pause(0.01)
+            if "r18" in pane_text(pilot.app, "requests"):
+                break
+        assert "r18" in pane_text(pilot.app, "requests")
+
+
+async def test_a_trace_that_cannot_be_indexed_says_why() -> None:
+    """The reason stands where the requests would."""
+    view = IndexedLater()
+    view.preparing = Preparing(1, 4, "the disk is full")
+    async with DebuggerApp(view, start_round=61).run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "could not be indexed" in pane_text(pilot.app, "requests")
+        assert "the disk is full" in pane_text(pilot.app, "requests")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, OTHERS, STATES, UNKNOWN_KIND
 from tsviz.tui.theme import DARK, DECORATION, GROUNDS, LIGHT, ROLES, contrast
 
 PALETTES = {"dark": DARK, "light": LIGHT}
-BARS = {"pool", "pool-bar", "budget"}
+BARS = {"pool", "pool-bar", "pool-cached", "budget"}
 """Shapes, not text: WCAG asks 3 of them."""
 
 

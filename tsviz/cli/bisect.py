@@ -11,8 +11,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .output import clean
 from .rows import format_option, print_rows
-from .schedulers import SchedulerMissing, load_scheduler
-from .sheltered import load_sheltered
+from .sheltered import load_sheltered_or_twin
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
@@ -53,10 +52,7 @@ def command(trace: str, versions: str | None, settings: tuple[str, ...], form: s
             ExitCode.USAGE, f"{place.path}: expected a trace of {DISTRIBUTION}, found {part.engine.get('name')}"
         )
     base = str(part.engine.get("version"))
-    try:
-        module = load_sheltered("real")
-    except SchedulerMissing:
-        module = load_scheduler("twin")
+    module = load_sheltered_or_twin()
     try:
         with unreadable():
             finding = None if place.round is not None else find(part)

@@ -90,7 +90,7 @@ def command(
     except TraceError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
     except OSError as error:
-        raise CliError(ExitCode.USAGE, str(error), "a directory must be new or empty") from error
+        raise CliError(ExitCode.USAGE, str(error), "a file must be new, a directory new or empty") from error
     print_rows(rows, form)
 
 
@@ -132,6 +132,8 @@ def _perfetto(bundles: list[Any], file: Path) -> dict[str, Any]:
 
     from .perfetto_rows import rows_of
 
+    if file.exists():
+        raise FileExistsError(f"{file}: expected a new file")
     draft = file.with_name(file.name + ".part")
     try:
         with draft.open("wb") as out:

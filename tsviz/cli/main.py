@@ -32,6 +32,7 @@ COMMANDS = {
     "repro": "Write a script that shows it on the real package alone.",
     "bisect": "Find the version of the real package that changed a plan.",
     "open": "Step through a trace on the terminal.",
+    "serve": "Step through a trace in a browser.",
     "demo": "Open a recorded incident.",
 }
 """Command names and what they do; each lives in the module of its name (`open` in `open_`)."""

@@ -15,8 +15,8 @@ from .exit_codes import CliError, ExitCode
 from .output import clean
 from .params import OutputPath, seconds_option
 from .rows import format_option, print_rows
-from .schedulers import NAMES, SchedulerMissing, load_scheduler
-from .sheltered import load_sheltered
+from .schedulers import NAMES, load_scheduler
+from .sheltered import load_sheltered_or_twin
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
@@ -65,10 +65,7 @@ def command(trace: str, condition: str, out: Path, time_limit: float, scheduler:
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there")
     place = parse_place(trace)
     bundle, part = open_place(place)
-    try:
-        recorder = load_sheltered("real")
-    except SchedulerMissing:
-        recorder = load_scheduler("twin")
+    recorder = load_sheltered_or_twin()
     module = recorder if scheduler == "real" else load_scheduler(scheduler)
     stopped = _stop_flag(time.monotonic() + time_limit)
 

@@ -7,17 +7,30 @@ import click
 from .exit_codes import CliError, ExitCode
 from .traces import Place, open_place, parse_place, unreadable
 
+THEMES = ("dark", "light", "deuteranopia", "tritanopia", "plain")
+"""As `tsviz.tui.theme` names them; a test holds the two together, because a command line loads no toolkit."""
+
 
 @click.command("open", short_help="Step through a trace on the terminal.")
 @click.argument("trace")
 @click.option("--request", help="Select this request.")
 @click.option("--compare", default="", metavar="TRACE", help="Open side by side with another trace.")
-def command(trace: str, request: str | None, compare: str) -> None:
-    """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys."""
-    open_terminal(parse_place(trace), request, compare)
+@click.option("--follow", is_flag=True, help="Of a trace that is being written: show new rounds as they come.")
+@click.option(
+    "--theme", type=click.Choice(THEMES), envvar="TSVIZ_THEME",
+    help="Colours; also TSVIZ_THEME. NO_COLOR takes them all away.",
+)  # fmt: skip
+def command(trace: str, request: str | None, compare: str, follow: bool, theme: str | None) -> None:
+    """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys.
+
+    A trace that is being written is shown as far as it is committed; F follows it, pauses and catches up.
+    """
+    open_terminal(parse_place(trace), request, compare, follow=follow, theme=theme)
 
 
-def open_terminal(place: Place, request: str | None = None, compare: str = "") -> None:
+def open_terminal(
+    place: Place, request: str | None = None, compare: str = "", *, follow: bool = False, theme: str | None = None
+) -> None:
     """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
     from tsviz.tui.terminal import NoTerminal, require_terminal
 
@@ -32,6 +45,20 @@ def open_terminal(place: Place, request: str | None = None, compare: str = "") -
 
     bundle, part = open_place(place)
     with unreadable():
-        view = open_view(bundle, part.node, part.rank)
-    desk = TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part))
-    run(view, start_round=place.round or 1, start_stop=place.stop, request=request, desk=desk, compare=compare)
+        view = open_view(bundle, part.node, part.rank, wait=False)
+    follower = None
+    if view.head.live:
+        from tsviz.replay.follow import Follower
+
+        follower = Follower(place.path, part.node, part.rank)
+    run(
+        view,
+        start_round=place.round or (-1 if follow and view.head.live else 1),
+        start_stop=place.stop,
+        request=request,
+        desk=TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)),
+        compare=compare,
+        follower=follower,
+        follow=follow and place.round is None,
+        theme=theme,
+    )

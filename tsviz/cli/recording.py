@@ -61,7 +61,7 @@ class Recording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        ends = {name: _end(summary) for name, summary in self._summaries.items()}
+        ends = {name: summary.told() for name, summary in self._summaries.items()}
         failed = None if kind is None else f"{kind.__name__}: {error}"
         self._writer.close({"parts": ends, "error": failed})
 
@@ -138,12 +138,3 @@ class _Observer:
     def forward(self, start_ns: int, end_ns: int) -> None:
         """Device interval of the last plan's batch."""
         self._recorders[self._key].forward(start_ns, end_ns)
-
-
-def _end(summary: RunSummary) -> dict[str, Any]:
-    return {
-        "reason": summary.reason.value, "detail": summary.detail, "rounds": summary.rounds,
-        "submitted": summary.submitted, "finished": summary.finished, "aborted": summary.aborted,
-        "failed": summary.failed, "refused": len(summary.refusals), "live": summary.live,
-        "not_arrived": summary.not_arrived, "end_ns": summary.end_ns,
-    }  # fmt: skip

@@ -89,11 +89,18 @@ def _part(bundle: Bundle, part: Part, recorded_only: bool) -> SubjectPart:
 
 
 def _write(target: Path, html: str) -> None:
-    """Write the file beside and put it in its place, so that nobody sees half of it."""
+    """Write the file beside and put it in its place, so that nobody sees half of it; only a report is written over."""
     draft = target.with_name(target.name + ".part")
     try:
+        if target.exists() and not _is_report(target):
+            raise CliError(ExitCode.USAGE, f"{target}: expected a new file or a report, found another file")
         draft.write_text(html, encoding="utf-8", newline="\n")
         draft.replace(target)
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise CliError(ExitCode.USAGE, f"{target}: {error.strerror or error}") from error
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b"tsviz report</title>" in file.read(4096)

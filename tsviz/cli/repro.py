@@ -9,8 +9,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .output import clean
 from .params import OutputPath
-from .schedulers import SchedulerMissing, load_scheduler
-from .sheltered import load_sheltered
+from .sheltered import load_sheltered_or_twin
 from .traces import open_place, parse_place, unreadable
 
 
@@ -34,10 +33,7 @@ def command(trace: str, out: Path | None) -> None:
 
     place = parse_place(trace)
     bundle, part = open_place(place)
-    try:
-        module = load_sheltered("real")
-    except SchedulerMissing:
-        module = load_scheduler("twin")
+    module = load_sheltered_or_twin()
     try:
         with unreadable():
             made = make_repro(part, module, name=bundle.name, round_=place.round)

@@ -23,7 +23,7 @@ import click
 from tsviz.spawn import python_command, python_environment
 
 from .exit_codes import CliError, ExitCode
-from .schedulers import load_scheduler
+from .schedulers import SchedulerMissing, load_scheduler
 
 _VARIABLE = "TSVIZ_SHELTER"
 _MARK = struct.Struct("<qq32s")
@@ -45,6 +45,14 @@ def load_sheltered(name: str) -> Any:
     if inherited is None:
         raise SystemExit(_run(arguments))
     return _inside(inherited)
+
+
+def load_sheltered_or_twin() -> Any:
+    """Return the real package, sheltered, where it is installed; else the twin, which makes the same plans."""
+    try:
+        return load_sheltered("real")
+    except SchedulerMissing:
+        return load_scheduler("twin")
 
 
 def _inside(inherited: str) -> Any:
@@ -75,7 +83,10 @@ def _run(arguments: list[str]) -> int:
                 env=python_environment() | {_VARIABLE: f"{inner},{marks.fileno()}"}, process_group=0,
             )  # fmt: skip
             signals = _Signals(process)
-            code = process.wait()
+            try:
+                code = process.wait()
+            finally:
+                signals.restore()
         finally:
             os.close(inner)
             os.close(outer)
@@ -102,8 +113,12 @@ class _Signals:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.interrupts = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._pass_on)
+        self._before = {n: signal.signal(n, self._pass_on) for n in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore(self) -> None:
+        """Let signals mean again what they did before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
         self.interrupts += 1

@@ -71,3 +71,19 @@ class RunSummary:
     def refused(self) -> int:
         """How many requests were turned away at intake."""
         return len(self.refusals)
+
+    def told(self) -> dict[str, str | int]:
+        """What a bundle keeps of it, by name: why the node's run ended, and what became of the requests."""
+        return {
+            "reason": self.reason.value,
+            "detail": self.detail,
+            "rounds": self.rounds,
+            "submitted": self.submitted,
+            "finished": self.finished,
+            "aborted": self.aborted,
+            "failed": self.failed,
+            "refused": self.refused,
+            "live": self.live,
+            "not_arrived": self.not_arrived,
+            "end_ns": self.end_ns,
+        }

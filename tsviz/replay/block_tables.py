@@ -3,52 +3,60 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from tsviz.trace.reader import Part
-
-from .lifetimes import PerRequest, column, words
+from .lifetimes import PerRequest, column
 from .snapshot import BlockTable
 
 _HELD_CACHE = 1 << 14
 
 
 class RecordedTables:
-    """Block tables of every request of one part, by (submission, round)."""
+    """Block tables of requests of one part, by (submission, round)."""
 
-    def __init__(self, part: Part) -> None:
-        """Raises `TraceError` when the table of changes cannot be read."""
-        changes = part.table("table_changes")
+    def __init__(self, changes: pa.Table, config: Mapping[str, Any]) -> None:
+        """`changes` are rows of `table_changes`, those of one request in order; `config` is the part's."""
         self._rows = PerRequest(column(changes, "submission"), column(changes, "round"))
         self._round = column(changes, "round")
-        self._group = [group or "" for group in words(changes, "group")]
+        self._code, self._names = _codes(changes["group"])
         self._fresh = changes["fresh"].to_numpy(zero_copy_only=False)
         self._first = column(changes, "first_slot")
         self._length = column(changes, "length_slots")
         lists = changes["pages"].combine_chunks()
         self._offsets = lists.offsets.to_numpy()
         self._pages = lists.values.to_numpy()
-        self._groups = {group["group_id"]: i for i, group in reversed(list(enumerate(part.config["cache_groups"])))}
-        self._group_count = len(part.config["cache_groups"])
-        self._block_tokens = {g["group_id"]: int(g["block_granularity"]) for g in part.config["cache_groups"]}
+        self._groups = {group["group_id"]: i for i, group in reversed(list(enumerate(config["cache_groups"])))}
+        self._group_count = len(config["cache_groups"])
+        self._block_tokens = {g["group_id"]: int(g["block_granularity"]) for g in config["cache_groups"]}
         self._cached_held = lru_cache(_HELD_CACHE)(self._held)
         self._cached_counts = lru_cache(_HELD_CACHE)(self._counts)
 
     def _apply(self, rows: np.ndarray) -> dict[str, list[int]]:
-        tables: dict[str, list[int]] = {}
-        for row in rows.tolist():
-            group = self._group[row]
-            if self._fresh[row] or group not in tables:
-                tables[group] = []
-            table, first, length = tables[group], int(self._first[row]), int(self._length[row])
-            pages = self._pages[self._offsets[row] : self._offsets[row + 1]].tolist()
-            if len(table) < first:
-                table.extend([0] * (first - len(table)))
-            table[first : first + len(pages)] = pages
-            del table[length:]
-        return tables
+        codes = self._code[rows]
+        return {self._names[code]: self._table(rows[codes == code]) for code in dict.fromkeys(codes.tolist())}
+
+    def _table(self, rows: np.ndarray) -> list[int]:
+        """Return the table that some changes of one group make, from the last one on at which it starts anew."""
+        fresh = np.flatnonzero(self._fresh[rows])
+        rows = rows[int(fresh[-1]) :] if len(fresh) else rows
+        first, length = self._first[rows], self._length[rows]
+        begin, end = self._offsets[rows], self._offsets[rows + 1]
+        appended = (first[1:] == length[:-1]).all() and first[0] == 0 and (length == first + end - begin).all()
+        if appended and (begin[1:] == end[:-1]).all():
+            whole: list[int] = self._pages[int(begin[0]) : int(end[-1])].tolist()
+            return whole
+        table: list[int] = []
+        for slot, size, low, high in zip(first.tolist(), length.tolist(), begin.tolist(), end.tolist(), strict=True):
+            pages = self._pages[low:high].tolist()
+            table.extend([0] * (slot - len(table)))
+            table[slot : slot + len(pages)] = pages
+            del table[size:]
+        return table
 
     def at(self, submission: int, round_: int) -> dict[str, list[int]]:
         """Return the tables as last written at or before `round_`, by group; 0 is a hole."""
@@ -77,7 +85,7 @@ class RecordedTables:
         rows = self._rows.until(submission, round_)
         earlier = rows[self._round[rows] < round_]
         now, before = self._apply(rows), self._apply(earlier)
-        restarted = {self._group[r] for r in rows[len(earlier) :].tolist() if self._fresh[r]}
+        restarted = {self._names[self._code[r]] for r in rows[len(earlier) :].tolist() if self._fresh[r]}
         built = []
         for group, pages in now.items():
             old = [] if group in restarted else before.get(group, [])
@@ -93,3 +101,11 @@ class RecordedTables:
                 )
             )
         return tuple(built)
+
+
+def _codes(values: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
+    """Return a word column as numbers, and the words that they stand for."""
+    if not len(values):
+        return np.zeros(0, np.int32), []
+    whole = values.unify_dictionaries().combine_chunks()
+    return whole.indices.to_numpy(zero_copy_only=False), [word or "" for word in whole.dictionary.to_pylist()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _WORDS = {
@@ -18,12 +18,12 @@ _WORDS = {
 }
 
 
-def event_words(events: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+def event_words(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return one line an event (rows of table `events`), in the order in which they were applied."""
     return tuple(_line(event) for event in events)
 
 
-def _line(event: dict[str, Any]) -> str:
+def _line(event: Mapping[str, Any]) -> str:
     kind = event["kind"]
     if kind == "extend_result":
         count = event["token_count"]

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tsviz.scheduler.cache.hashing import extend_chain
 from tsviz.scheduler.cache.index import Entry
@@ -36,6 +37,8 @@ class Collector:
         self._chained: dict[bytes, int] = {}
         self._digests: dict[bytes, int] = {}
         self._entries: dict[int, tuple[int, Entry]] = {}
+        self._pages: list[int] = []
+        self._turns = np.zeros(1, np.int32)
 
     def listed(self, values: Any, length: int) -> int:
         """Return the number of an array that only grows, of which `length` items are wanted."""
@@ -67,25 +70,23 @@ class Collector:
         known = self._chained.get(digest)
         return self._digests.setdefault(digest, len(self._digests)) if known is None else known
 
-    def entry(self, entry: Entry | None) -> int:
-        """Return the number of an index entry, from 1; 0 for none."""
+    def entry(self, entry: Entry | None, page: int) -> int:
+        """Return the number of an index entry, which is of one page as long as it lives, from 1; 0 for none."""
         if entry is None:
             return 0
         known = self._entries.get(id(entry))
         if known is None:
             known = self._entries[id(entry)] = (len(self._entries) + 1, entry)
+            self._pages.append(page)
         return known[0]
 
     def arrays(self) -> Arrays:
         """Return everything as arrays."""
-        entries = [entry for _, entry in self._entries.values()]
-        columns = zip(*entries, strict=True) if entries else [()] * len(_ENTRY_FIELDS)
-        out: Arrays = {}
-        for name, values in zip(_ENTRY_FIELDS, columns, strict=True):
-            out[f"entry_{name}"] = np.array([self.digest(d) for d in values] if name == "digest" else values, np.int64)
+        out = self._entry_columns()
         parts = [values[: self._lengths[number]] for number, values in self._lists.values()]
         out["list_length"] = np.array(self._lengths, np.int32)
-        out["list_items"] = np.concatenate([np.array(part, np.int32) for part in parts] or [np.zeros(0, np.int32)])
+        listed = np.concatenate([np.array(part, np.int32) for part in parts] or [np.zeros(0, np.int32)])
+        out["list_items"] = np.diff(listed, prepend=np.int32(0))
         out["chain_tokens"] = np.array(self._chain_tokens, np.int32)
         out["chain_length"] = np.array(self._chain_lengths, np.int32)
         digests = list(self._digests)
@@ -93,13 +94,36 @@ class Collector:
         out["digest_bytes"] = np.frombuffer(b"".join(digests), np.uint8)
         return out
 
+    def _entry_columns(self) -> Arrays:
+        """Return the entries in order of their digests, which is that of pages in chains; `present` follows."""
+        entries = [entry for _, entry in self._entries.values()]
+        columns = zip(*entries, strict=True) if entries else [()] * len(_ENTRY_FIELDS)
+        out: Arrays = {}
+        for name, values in zip(_ENTRY_FIELDS, columns, strict=True):
+            out[f"entry_{name}"] = np.array([self.digest(d) for d in values] if name == "digest" else values, np.int64)
+        out["entry_page"] = np.array(self._pages, np.int64)
+        order = np.lexsort((out["entry_offset"], out["entry_digest"]))
+        self._turns = np.zeros(len(order) + 1, np.int32)
+        self._turns[1 + order] = np.arange(1, len(order) + 1)
+        return {name: np.diff(values[order], prepend=np.int64(0)) for name, values in out.items()}
+
+    def present(self, entries: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        """Return, of all entries as they stand in `arrays` (to be called before), which are among these numbers."""
+        found = np.zeros(len(self._turns), np.uint8)
+        found[self._turns[entries]] = 1
+        return found
+
 
 class Shared:
     """The same, read back. Everything is checked when it is taken out; `Malformed` says what is not as it must be."""
 
     def __init__(self, arrays: Arrays, page_tokens: int) -> None:
         """Take the arrays of a `Collector`; `page_tokens`: prefix granularity."""
-        self._arrays, self._page_tokens = arrays, page_tokens
+        summed = [name for name in arrays if name.startswith("entry_") or name == "list_items"]
+        self._arrays = arrays | {name: np.cumsum(arrays[name], dtype=arrays[name].dtype) for name in summed}
+        self._page_tokens = page_tokens
+        self.entry_pages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        """Page of each entry; there once `entries` are."""
         self._made: dict[int, array[int]] = {}
         self._chains: dict[int, list[bytes]] = {}
 
@@ -176,5 +200,6 @@ class Shared:
         limits = ((0, INT32), (0, INT64), (0, 2), (-1, INT32), (0, 1), (0, INT64))
         for name, (low, high) in zip(_ENTRY_FIELDS[1:], limits, strict=True):
             columns.append(numbers(self._arrays, f"entry_{name}", low, high, count).tolist())
+        self.entry_pages = numbers(self._arrays, "entry_page", 1, INT32, count)
         rows = zip(*columns, strict=True)
         return [None, *(Entry(self.digest(d), o, e, k, s, bool(a), n) for d, o, e, k, s, a, n in rows)]

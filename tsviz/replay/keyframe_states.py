@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tsviz.scheduler.cache.geometry import groups_of
+from tsviz.scheduler.cache.index import Entry
 from tsviz.scheduler.cache.kv_events import Boundary
 from tsviz.scheduler.cache.transfers import LoadOp, LoadPair, StoreOp, Transfer
 from tsviz.scheduler.config import Config
@@ -63,7 +64,9 @@ def _tier_values(name: str, tier: TierState, arrays: Arrays, shared: Collector) 
         arrays[f"{name}_holes"] = np.array(tier.holes, np.int64)
     for group, (refs, entries) in enumerate(zip(tier.refs, tier.entries, strict=True)):
         arrays[f"{name}_refs_{group}"] = np.array(refs, np.int32)
-        arrays[f"{name}_entries_{group}"] = np.array([shared.entry(entry) for entry in entries], np.int32)
+        arrays[f"{name}_entries_{group}"] = np.array(
+            [shared.entry(entry, page) for page, entry in enumerate(entries)], np.int32
+        )
     return {
         "fresh": tier.fresh,
         "registered": tier.registered,
@@ -186,9 +189,14 @@ def _tier(name: str, values: Any, arrays: Arrays, shared: Shared, config: Config
             wanted = f"{bound * group.packing + 1} to {most} numbers"
             raise Malformed(f"array {name}_refs_{group.index}", wanted, str(len(counts)))
         known = shared.entries
-        chosen = numbers(arrays, f"{name}_entries_{group.index}", 0, len(known) - 1, len(counts)).tolist()
+        present = np.flatnonzero(numbers(arrays, f"{name}_entries_{group.index}", 0, 1, len(known))[1:])
+        placed: list[Entry | None] = [None] * len(counts)
+        for number, page in zip(present.tolist(), shared.entry_pages[present].tolist(), strict=True):
+            if page >= len(counts) or placed[page] is not None:
+                raise Malformed(f"{name} entries", f"one of a page below {len(counts)}", f"page {page}")
+            placed[page] = known[number + 1]
         refs.append(tuple(counts))
-        entries.append(tuple([known[number] for number in chosen]))
+        entries.append(tuple(placed))
         if any(entry is not None and entry.offset >= group.per_page for entry in entries[-1]):
             raise Malformed(f"{name} entries", f"an offset below {group.per_page}", "another")
     return TierState(

@@ -36,6 +36,7 @@ from .packed import Arrays, Malformed, pack, unpack
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 _STATES_LIMIT = 1 << 16
+_ENTRIES = "_entries_"
 _POOLS = ("device_", "host_")
 """Arrays that change little from one state to the next: stored as differences."""
 
@@ -43,13 +44,17 @@ _POOLS = ("device_", "host_")
 def write_block(keyframes: Sequence[Keyframe]) -> bytes:
     """Return keyframes of one run as bytes."""
     shared = Collector()
-    sections, before = [], Arrays()
+    states = []
     for keyframe in keyframes:
         values, arrays = state_values(keyframe.snapshot, shared)
         values["round"], values["book"] = keyframe.round, book_values(keyframe, arrays, shared)
-        sections.append(pack(values, {name: _less(name, array, before) for name, array in arrays.items()}))
-        before = arrays
-    sections.insert(0, pack(None, shared.arrays()))
+        states.append((values, arrays))
+    sections = [pack(None, shared.arrays())]
+    before: Arrays = {}
+    for values, arrays in states:
+        whole_ = {name: shared.present(a) if _ENTRIES in name else a for name, a in arrays.items()}
+        sections.append(pack(values, {name: _less(name, array, before) for name, array in whole_.items()}))
+        before = whole_
     return _COUNT.pack(len(keyframes)) + b"".join(_LENGTH.pack(len(part)) + part for part in sections)
 
 
@@ -225,7 +230,7 @@ class _Plain(Collector):
     def digest(self, digest: bytes) -> int:
         return self._number(digest)
 
-    def entry(self, entry: Any) -> int:
+    def entry(self, entry: Any, page: int) -> int:  # noqa: ARG002
         if entry is None:
             return 0
         digest, *rest = entry

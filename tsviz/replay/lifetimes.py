@@ -43,6 +43,20 @@ class PerRequest:
         found = (position >= 0) & ((self.keys[np.maximum(position, 0)] >> 32) == submissions)
         return np.where(found, self.order[np.maximum(position, 0)], -1)
 
+    def last_round(self, submissions: Longs, round_: Longs | int) -> Longs:
+        """Return, per submission, the round of its last entry at or before its `round_`; -1 if there is none."""
+        if not len(self.keys):
+            return np.full(len(submissions), -1, np.int64)
+        position = np.searchsorted(self.keys, (submissions << 32) | round_, side="right") - 1
+        key = self.keys[np.maximum(position, 0)]
+        return np.where((position >= 0) & (key >> 32 == submissions), key & 0xFFFF_FFFF, -1)
+
+    def nearest(self, submission: int, round_: int, step: int) -> int | None:
+        """Return the round of the next (`step` 1) or previous (-1) entry of a submission."""
+        rounds = self.rounds(submission)
+        chosen = rounds[rounds > round_] if step > 0 else rounds[rounds < round_][::-1]
+        return int(chosen[0]) if len(chosen) else None
+
     def until(self, submission: int, round_: int) -> Longs:
         """Return the table rows of one submission at or before `round_`, in order."""
         low = np.searchsorted(self.keys, submission << 32, side="left")

@@ -34,9 +34,10 @@ Place = tuple[int, int | None]
 
 SPACING_SECONDS = 0.15
 """CPU time of re-execution between two keyframes in memory: a live state costs half of it in the mean."""
-_FRAMES = 256
-_SEEN = 96
-_NEAR = 12
+_FRAMES, _SEEN, _NEAR = 256, 96, 12
+_LEAST = 32
+_PAGES = 4_000_000
+"""So many pages of pools are held in keyframes in memory, and half as many in states: about 48 bytes each."""
 _BEHIND, _JUMPED = 24, 3
 """So many rounds in front of the one that is asked for are kept too, when somebody goes back and after a jump: going
 back costs what going forward does."""
@@ -153,10 +154,16 @@ class LiveRun:
 
     def _keep(self, frame: Keyframe) -> None:
         self._frames[frame.round] = frame
-        if len(self._frames) > _FRAMES:
+        if len(self._frames) > self._most(_FRAMES, _PAGES):
             for round_ in sorted(self._frames)[1::2]:
                 del self._frames[round_]
             self._spacing *= 2
+
+    def _most(self, count: int, pages: int) -> int:
+        """Return how many states to keep, at most `count`, so that their pools have at most so many pages."""
+        config = self.part.config
+        held = int(config["num_device_pages"]) + int(config["num_host_pages"])
+        return max(_LEAST, min(count, pages // max(1, held)))
 
     def _round(self, line: _Line) -> Executed | None:
         """Make the calls of one round and its plan; None at the end of the recording or where the twin leaves it."""
@@ -234,7 +241,7 @@ class LiveRun:
         known = {r.request_id: line.execution.submission(r.request_id) for r in snapshot.requests}
         self._seen[place] = Seen(*place, snapshot, rows, zeroed, known)
         self._seen.move_to_end(place)
-        while len(self._seen) > _SEEN:
+        while len(self._seen) > self._most(_SEEN, _PAGES // 2):
             self._seen.popitem(last=False)
 
     def _watch_round(self, round_: int, stop: int) -> None:

@@ -22,10 +22,12 @@ from .index import open_index
 from .lifetimes import Lifetimes, Longs, column, keys
 from .pages_cache import UNSETTLED, WAS_CACHED, WAS_EMPTY, Gaps
 from .pages_life import page_life
+from .pages_live import LivePageSource
 from .pages_spells import Spells, layout_of, mapped
 from .pages_tickets import Tickets
 from .pages_values import PageGroup, PageLife, PagesMap
 
+Ints = npt.NDArray[np.int32]
 _CODES = len(v.CODES)
 _ROUND = 0xFFFF_FFFF
 
@@ -82,7 +84,7 @@ class PagesHistory:
             shares=tuple(shares[c].tobytes() for c in cut),
             counts=tuple(self._counts(g, codes[cut[g]], parents) for g in groups),
             tickets=tickets,
-            names={s: self._life.names[s] for s in np.unique(self.spells.submission[active]).tolist()},
+            names={s: self._life.names[s] for s in self._there(self.spells.submission[active]).tolist()},
             empty_parents=empty,
             unknown_parents=unknown,
             unknown_cached=cached,
@@ -96,11 +98,12 @@ class PagesHistory:
         held = np.bincount(pages, minlength=size)
         owners = np.full(size, -1, np.int32)
         owners[pages] = submission
-        computed, begin, end = self._progress(number, np.unique(submission).astype(np.int64))
-        tokens = np.array([group.block_tokens for group in self.groups], np.int64)[spells.group[active]]
+        computed, begin, end = self._progress(number, self._there(submission))
+        sizes = [group.block_tokens for group in self.groups]
+        tokens = sizes[0] if len(set(sizes)) == 1 else np.array(sizes, np.int32)[spells.group[active]]
         first = spells.slot[active] * tokens
-        ahead = np.bincount(pages, first >= np.maximum(computed, end)[submission], size)
-        written = np.bincount(pages, (first < end[submission]) & (first + tokens > begin[submission]), size) > 0
+        ahead = np.bincount(pages[first >= np.maximum(computed, end)[submission]], minlength=size)
+        written = pages[(first < end[submission]) & (first + tokens > begin[submission])]
         codes = np.where(held > 0, v.OWNED, v.EMPTY).astype(np.uint8)
         codes[held > 1] = v.SHARED
         codes[(held > 0) & (ahead == held)] = v.RESERVE
@@ -109,10 +112,14 @@ class PagesHistory:
         codes[zeroed[held[zeroed] > 0]] = v.ZEROED
         return codes, owners, np.minimum(held, 255).astype(np.uint8), active
 
-    def _progress(self, number: int, there: Longs) -> tuple[Longs, Longs, Longs]:
+    def _there(self, submission: npt.NDArray[Any]) -> Longs:
+        """Return the distinct submissions, in order."""
+        return np.flatnonzero(np.bincount(submission, minlength=1)).astype(np.int64)
+
+    def _progress(self, number: int, there: Longs) -> tuple[Ints, Ints, Ints]:
         """Return, by submission, the tokens computed before the plan, and the range that its row of the plan writes."""
         life, count = self._life, self._life.count
-        computed, begin, end = (np.zeros(count, np.int64) for _ in range(3))
+        computed, begin, end = (np.zeros(count, np.int32) for _ in range(3))
         if not len(there):
             return computed, begin, end
         row = life.op_rows.last(there, number)
@@ -207,6 +214,11 @@ class PagesHistory:
         bound = np.repeat(parents[1:] == group, self.layout.packing[group])
         counts[v.EMPTY] = int((bound & (codes[1:] == v.EMPTY)).sum())
         return {name: int(count) for name, count in zip(v.CODES, counts, strict=True) if count}
+
+    @cached_property
+    def live(self) -> LivePageSource:
+        """What a re-executed scheduler knows of these pages."""
+        return LivePageSource(self._part)
 
     def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:
         """Return the pages of a request behind the plan of a round, by group."""

@@ -111,11 +111,17 @@ class Spells:
         self.from_round = from_[chosen]
         self.to_round = to[chosen]
         self.why = why[chosen]
+        self._last: tuple[int, Longs] = (-1, np.zeros(0, np.int64))
         blocks = np.arange(0, len(chosen), _BLOCK)
         self._latest = np.maximum.reduceat(self.to_round, blocks) if len(chosen) else np.zeros(0, np.int64)
 
     def at(self, round_: int) -> Longs:
         """Return the spells that hold behind the plan of a round, in order of their first round."""
+        if self._last[0] != round_:
+            self._last = (round_, self._at(round_))
+        return self._last[1]
+
+    def _at(self, round_: int) -> Longs:
         count = int(np.searchsorted(self.from_round, round_, side="right"))
         blocks = np.flatnonzero(self._latest[: -(-count // _BLOCK)] > round_)
         pieces = [

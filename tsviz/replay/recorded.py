@@ -10,59 +10,84 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part, open_bundle
 
-from .block_tables import RecordedTables
+from .bases import make_bases, open_bases
 from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
-from .lifetimes import NEVER, Lifetimes, Longs, column, keys, words
+from .lifetimes import NEVER, Lifetimes, Longs, column, keys
 from .moments import AtRound, NoMoment, round_at
 from .pages_map import PagesHistory, open_pages
+from .preparing import PreparingTables
 from .recorded_rows import RecordedRows
-from .retractions import absences
 from .snapshot import (
     BlockTable,
     Forward,
     Outstanding,
     Pool,
+    Preparing,
     Record,
     RecordedView,
     RequestLine,
-    Row,
     Snapshot,
     TraceHead,
     Transfer,
 )
-from .states import Absences, RequestStates
+from .source import Source, WholeTables
+from .source_bases import BasedTables
+from .states import Codes, RequestStates
 from .stops import NotKnown, RoundStory
-from .timeline import CELLS, Lane, StateRuns, counted, edges
+from .timeline import CELLS, CODES, Lane, StateRuns, counted, edges
 from .why_tree import Answer
+
+LARGE_ROWS = 2_000_000
+"""Parts with more scheduled rows are looked at through compact bases, not through tables held whole."""
+_HOLD_NOTHING = [CODES[state] for state in ("waiting", "bootstrapping", "retracted", "finished", "aborted")]
 
 
 class PartView:
     """Recorded state of one part of a bundle."""
 
     def __init__(
-        self, bundle: Bundle, part: Part, decided: DecidedView | None = None, inside: Inside | None = None
+        self,
+        bundle: Bundle,
+        part: Part,
+        decided: DecidedView | None = None,
+        inside: Inside | None = None,
+        source: Source | None = None,
     ) -> None:
-        """Read what every round needs; `decided` adds causes and reserves, `inside` stories. Raises `TraceError`."""
-        self._bundle, self._part = bundle, part
-        self._decided = decided
+        """Read what every round needs; `decided` adds causes and reserves, `inside` stories. Raises `TraceError`.
+
+        `source` is where it is read from: tables held whole unless it is given.
+        """
+        self._bundle, self._part, self._decided = bundle, part, decided
         self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
-        self._rounds = part.table("rounds")
-        self._numbers = column(self._rounds, "round")
-        self._life = Lifetimes(part)
-        self._tables = RecordedTables(part)
+        self._source = source or WholeTables(part)
+        self._take_source()
         self.head = self._head(bundle)
-        operations = part.table("operations")
-        self._op_slot, self._op_replay = column(operations, "slot"), column(operations, "replay_tokens")
-        self._op_submission = column(operations, "submission")
-        self._event_round = column(part.table("events"), "round")
-        self._transfer_round = column(part.table("transfers"), "round")
-        self._zeroed_round = column(part.table("zeroed"), "round")
+
+    def _take_source(self) -> None:
+        self._numbers, self._life = self._source.numbers, self._source.life
+
+    @property
+    def preparing(self) -> Preparing | None:
+        """How far what tells of requests is built; None once it is there, and from then on it is used."""
+        source = self._source
+        if not isinstance(source, PreparingTables):
+            return None
+        ready = source.ready()
+        if ready is None:
+            return source.progress
+        self._source = ready
+        self._take_source()
+        for name in ("_states", "_runs", "_marks", "_rows_of_part"):
+            self.__dict__.pop(name, None)
+        return None
 
     def _head(self, bundle: Bundle) -> TraceHead:
         part = self._part
@@ -85,31 +110,19 @@ class PartView:
         )
 
     @cached_property
-    def _absent(self) -> Absences:
-        counts = column(self._rounds, "retracted_requests")
-        retracted = {int(self._numbers[i]): int(counts[i]) for i in np.flatnonzero(counts)}
-        transfers = self._part.table("transfers")
-        saved: dict[int, set[tuple[int, int]]] = {}
-        ordered = np.array(transfers["source_pinned"].fill_null(True).to_numpy(zero_copy_only=False), np.bool_)
-        groups, pages = column(transfers, "group_index"), column(transfers, "src_page")
-        for row in np.flatnonzero(~ordered).tolist():
-            saved.setdefault(int(self._transfer_round[row]), set()).add((int(groups[row]), int(pages[row])))
-        found = absences(self._life, retracted, {r: frozenset(p) for r, p in saved.items()}, self._tables.held)
-        return Absences(found)
-
-    @cached_property
     def _states(self) -> RequestStates:
-        return RequestStates(self._life, self._absent, self.head.role)
+        return RequestStates(self._life, self._source.absent, self.head.role)
 
     def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
         """Return what is known at `round_` (clamped to the trace), with the tables of submission `selected`."""
+        preparing = self.preparing
         if not len(self._numbers):
             return self._empty()
         index = int(np.clip(np.searchsorted(self._numbers, round_), 0, len(self._numbers) - 1))
         number = int(self._numbers[index])
-        row: dict[str, Any] = self._rounds.slice(index, 1).to_pylist()[0]
-        zeroed = self._zeroed(number)
-        rows = self._rows(number)
+        row = self._source.round_row(index)
+        zeroed = self._source.zeroed(number)
+        rows = self._source.rows(number)
         scheduled = {r.submission for r in rows}
         config = self._part.config
         return Snapshot(
@@ -138,12 +151,13 @@ class PartView:
             ),
             selected=selected,
             tables=() if selected is None else self._selected(selected, number, zeroed),
-            events=self._events(number),
-            decisions=self._source(number),
+            events=event_words(self._source.events(number)),
+            decisions=self._decisions(number),
             reserve=None if selected is None or self._decided is None else self._decided.reserve(selected, number),
+            preparing=preparing,
         )
 
-    def _source(self, number: int) -> str:
+    def _decisions(self, number: int) -> str:
         decided = self._decided
         return "none" if decided is None or number > decided.last_round else decided.source
 
@@ -153,20 +167,19 @@ class PartView:
         Without a submission: in which anything was retracted. None when there is no such round.
         """
         if submission is None:
-            marks = self._numbers[np.flatnonzero(column(self._rounds, "retracted_requests"))].astype(np.int64)
+            marks = self._retracted
         else:
-            gone = self._absent.of(submission)
+            gone = self._source.absent.of(submission)
             ends = [e for e in (int(self._life.end_round[submission]),) if e != NEVER]
             first = [int(self._life.submitted[submission])]
-            marks = np.unique(
-                np.concatenate([self._life.op_rows.rounds(submission), gone, ends, first]).astype(np.int64)
-            )
+            row = self._life.op_rows.nearest(submission, round_, step)
+            marks = np.unique(np.array([*gone, *ends, *first, *([] if row is None else [row])], np.int64))
         chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
         return int(chosen[0]) if len(chosen) else None
 
     def story(self, round_: int) -> RoundStory | NotKnown:
         """Return a round from the inside: phases, candidates and stops; or why that is not known."""
-        decodes = [row.request for row in self._rows(round_) if row.kind == "decode"]
+        decodes = [row.request for row in self._source.rows(round_) if row.kind == "decode"]
         return self._inside.story(round_, decodes)
 
     def why(self, submission: int, round_: int) -> Answer | NotKnown:
@@ -187,20 +200,26 @@ class PartView:
 
     @cached_property
     def _rows_of_part(self) -> RecordedRows:
-        return RecordedRows(self._part, self._transfers)
+        return RecordedRows(self._source, self._transfers)
 
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
         low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
         usable = max(0, int(self._part.config["num_device_pages"]) - 1)
-        occupied = usable - column(self._rounds, "empty_pages")[low:high].astype(np.int64)
-        starts = edges(0, len(occupied) - 1, buckets)[:-1]
-        return tuple(np.maximum.reduceat(occupied, starts).tolist()) if len(starts) else ()
+        empty = self._empty_pages[low:high]
+        starts = edges(0, len(empty) - 1, buckets)[:-1]
+        return tuple((usable - np.minimum.reduceat(empty, starts)).tolist()) if len(starts) else ()
 
     @cached_property
     def pages(self) -> PagesHistory:
-        """The pages of this part at every round, made when they are first asked for. Raises `TraceError`."""
-        return open_pages(self._part, self._life, lambda: self._absent.since_keys)
+        """The pages of this part at every round, made when they are first asked for.
+
+        Raises `TraceError`, also for a part so large that it is not read whole.
+        """
+        if not isinstance(self._life, Lifetimes):
+            found = f"{self._part.rows('operations'):,}; `tsviz slice` makes a smaller trace of some rounds"
+            raise TraceError(self._part.directory, "pages", f"at most {LARGE_ROWS:,} scheduled rows", found)
+        return open_pages(self._part, self._life, lambda: self._source.absent.since_keys)
 
     def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
         """Return the requests that are there in some round of a window, in order of submission."""
@@ -230,14 +249,11 @@ class PartView:
 
     @cached_property
     def _marks(self) -> dict[str, Longs]:
-        part = self._part
-        retracted = np.unique(self._numbers[np.flatnonzero(column(self._rounds, "retracted_requests"))])
-        replayed = np.unique(self._life.op_round[self._op_replay > 0])
-        again = self._absent.readmitted(keys(self._life.start_submission, self._life.start_round))
-        gaps = part.table("gaps")
+        again = self._source.absent.readmitted(keys(self._life.start_submission, self._life.start_round))
+        gaps = self._part.table("gaps")
         missing = [np.arange(a, b + 1) for a, b in zip(column(gaps, "round"), column(gaps, "last_round"), strict=True)]
         lost = np.unique(np.concatenate(missing)) if missing else np.zeros(0, np.int64)
-        found = {"retraction": retracted, "readmission": again, "replay": replayed, "gap": lost}
+        found = {"retraction": self._retracted, "readmission": again, "replay": self._source.replayed(), "gap": lost}
         if self._decided is not None:
             found |= self._decided.marks
         return {mark: rounds.astype(np.int64) for mark, rounds in found.items()}
@@ -247,13 +263,23 @@ class PartView:
         """The last round up to which marks that decisions tell are known; 0: none is."""
         return 0 if self._decided is None else self._decided.last_round
 
+    @cached_property
+    def _empty_pages(self) -> npt.NDArray[Any]:
+        return self._source.of_rounds("empty_pages")
+
+    @cached_property
+    def _retracted(self) -> Longs:
+        rounds: Longs = self._numbers[np.flatnonzero(self._source.of_rounds("retracted_requests"))].astype(np.int64)
+        return rounds
+
     def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
         """Return the most pages that live tables held in each of at most `buckets` equal pieces of the rounds."""
         return self._inside.active_history(first_round, last_round, buckets)
 
     def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
         """Return the round of a moment: ns since 1970, or since the part's clock began."""
-        return round_at(self._bundle, self._part, time_ns, wall=wall)
+        columns = self._numbers, self._source.of_rounds("start_ns")
+        return round_at(self._bundle, self._part, time_ns, wall=wall, columns=columns)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
@@ -262,36 +288,19 @@ class PartView:
                 return submission
         return None
 
-    def _rows(self, number: int) -> tuple[Row, ...]:
-        life = self._life
-        low, high = np.searchsorted(life.op_round, (number, number + 1))
-        return tuple(
-            Row(
-                kind=str(life.op_kind[i]),
-                request=life.names[self._op_submission[i]],
-                submission=int(self._op_submission[i]),
-                slot=int(self._op_slot[i]),
-                begin_tokens=None if life.op_begin[i] < 0 else int(life.op_begin[i]),
-                input_tokens=int(life.op_input[i]),
-                replay_tokens=int(self._op_replay[i]),
-                prefill_tokens=int(life.op_prefill[i]),
-            )
-            for i in range(low, high)
-        )
-
     def _requests(self, number: int, scheduled: set[int]) -> tuple[RequestLine, ...]:
         life = self._life
         there = life.live(number)
         last, landed = life.op_rows.last(there, number), life.landed(there, number)
-        states, retractions = self._states.at(there, number, last), self._absent.begun(there, number)
+        states, retractions = self._states.at(there, number, last), self._source.absent.begun(there, number)
+        held = dict(zip(*self._holding(there, states, number), strict=True))
         lines = []
         causes = [None] * len(there) if self._decided is None else self._decided.causes(there, number)
         for submission, row, generated, code, gone, cause in zip(
             there.tolist(), last.tolist(), landed.tolist(), states.tolist(), retractions.tolist(), causes, strict=True
         ):
             state = CELLS[code]
-            holding = state not in ("waiting", "bootstrapping", "retracted", "finished", "aborted")
-            pages = self._tables.counts(submission, number) if holding else ()
+            pages = held.get(submission, ())
             lines.append(
                 RequestLine(
                     request=life.names[submission],
@@ -311,6 +320,11 @@ class PartView:
             )
         return tuple(lines)
 
+    def _holding(self, there: Longs, states: Codes, number: int) -> tuple[list[int], Sequence[tuple[int, ...]]]:
+        """Return the requests that hold pages, by their states, and how many each by group."""
+        holding = there[~np.isin(states, _HOLD_NOTHING)]
+        return holding.tolist(), self._source.held(holding, number)
+
     def _computed(self, submission: int, row: int, generated: int, state: str) -> int:
         life = self._life
         if row < 0 or state == "retracted":
@@ -323,35 +337,17 @@ class PartView:
         if not 0 <= submission < self._life.count:
             return ()
         there = self._life.end_round[submission] > number
-        gone = bool(self._absent.gone(np.array([submission], np.int64), number)[0])
-        return self._tables.tables(submission, number, zeroed) if there and not gone else ()
-
-    def _zeroed(self, number: int) -> dict[str, frozenset[int]]:
-        low, high = np.searchsorted(self._zeroed_round, (number, number + 1))
-        rows = self._part.table("zeroed").slice(low, high - low)
-        pages: dict[str, set[int]] = {}
-        for group, page in zip(words(rows, "group"), rows["page"].to_pylist(), strict=True):
-            pages.setdefault(group or "", set()).add(page)
-        return {group: frozenset(found) for group, found in pages.items()}
-
-    @cached_property
-    def _acknowledged(self) -> dict[int, int]:
-        events = self._part.table("events")
-        op_ids = column(events, "op_id")
-        return {int(op_ids[i]): int(self._event_round[i]) for i in np.flatnonzero(op_ids >= 0)}
+        gone = bool(self._source.absent.gone(np.array([submission], np.int64), number)[0])
+        return self._source.tables(submission, number, zeroed) if there and not gone else ()
 
     def _transfers(self, number: int) -> tuple[Transfer, ...]:
-        low, high = np.searchsorted(self._transfer_round, (number, number + 1))
         found: dict[int, Transfer] = {}
-        for row in self._part.table("transfers").slice(low, high - low).to_pylist():
+        for row in self._source.transfers(number):
             op_id, before = row["op_id"], found.get(row["op_id"])
             pages = 1 if before is None else before.pages + 1
-            found[op_id] = Transfer(op_id, row["kind"], pages, row["source_pinned"], self._acknowledged.get(op_id))
+            back = self._source.acknowledged(op_id) if before is None else before.acknowledged_round
+            found[op_id] = Transfer(op_id, row["kind"], pages, row["source_pinned"], back)
         return tuple(found.values())
-
-    def _events(self, number: int) -> tuple[str, ...]:
-        low, high = np.searchsorted(self._event_round, (number, number + 1))
-        return event_words(self._part.table("events").slice(low, high - low).to_pylist())
 
     def _empty(self) -> Snapshot:
         config = self._part.config
@@ -363,19 +359,32 @@ class PartView:
         )  # fmt: skip
 
 
-def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None) -> RecordedView:
+def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None, *, wait: bool = True) -> RecordedView:
     """Return the recorded state of a part of a bundle, with its decisions where they are recorded or indexed.
+
+    A large part needs compact bases, which are built once. `wait`: until they are there; otherwise a process builds
+    them, and snapshots say how far it is (`preparing`) and nothing of requests.
 
     Raises KeyError for a part that is not there, `TraceError`.
     """
     part = bundle.part(node, rank)
     index = None if part.level == "decisions" else open_index(part)
-    return PartView(bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)))
+    return PartView(
+        bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)), _source(bundle, part, wait=wait)
+    )
+
+
+def _source(bundle: Bundle, part: Part, *, wait: bool) -> Source:
+    store = part.cold
+    if store is None or part.rows("operations") <= LARGE_ROWS:
+        return WholeTables(part)
+    bases = make_bases(part) if wait else open_bases(part)
+    return PreparingTables(part, store, bundle.path) if bases is None else BasedTables(part, store, bases)
 
 
 def view_at(path: str, node: str, rank: int) -> RecordedView:
     """Return what `open_view` does, for the bundle that is at a path now."""
-    return open_view(open_bundle(path), node, rank)
+    return open_view(open_bundle(path), node, rank, wait=False)
 
 
 def _decided(part: Part, index: Index | None) -> DecidedView | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .lifetimes import NEVER, Lifetimes
+from .lives import Lives
 
 Held = frozenset[tuple[int, int]]
 
@@ -48,15 +49,17 @@ class _Pause:
 
 
 def absences(
-    life: Lifetimes,
+    life: Lifetimes | Lives,
     retracted: Mapping[int, int],
     saved: Mapping[int, Held],
     pages_at: Callable[[int, int], Held],
+    count_at: Callable[[int, int], int],
 ) -> list[Absence]:
     """Match retractions to requests.
 
     `retracted`: count by round; `saved`: (group, page) pairs that stream-ordered stores read, by round;
-    `pages_at(submission, round)`: pairs that a request held behind the plan of a round.
+    `pages_at(submission, round)`: pairs that a request held behind the plan of a round, and `count_at` how many; only
+    where a store has saved something the pairs themselves are asked for.
     """
     runtime = _runtime(life)
     coming = sorted((_cut(life, pause) for pause in _pauses(life)), key=lambda pause: -pause.since)
@@ -74,12 +77,13 @@ def absences(
         for pause in waiting:
             if not _quiet(life, pause, round_):
                 continue
-            held = pages_at(pause.submission, round_ - 1)
-            rank = _rank(life, pause.submission, round_, taken.get(pause.submission, 0), len(held))
+            held = count_at(pause.submission, round_ - 1)
+            rank = _rank(life, pause.submission, round_, taken.get(pause.submission, 0), held)
             if rank is None:
                 continue
             last_chance = pause.certain and following >= pause.until
-            ranked.append(((not last_chance, -len(held & stored), *rank), pause))
+            shared = len(pages_at(pause.submission, round_ - 1) & stored) if stored else 0
+            ranked.append(((not last_chance, -shared, *rank), pause))
         ranked.sort(key=lambda entry: entry[0])
         for _, pause in ranked[: retracted[round_]]:
             waiting.remove(pause)
@@ -88,7 +92,7 @@ def absences(
     return found + runtime
 
 
-def _runtime(life: Lifetimes) -> list[Absence]:
+def _runtime(life: Lifetimes | Lives) -> list[Absence]:
     """Retractions that the runtime asked for; those are recorded as events."""
     found = []
     for key in life.runtime_retracts.tolist():
@@ -98,7 +102,7 @@ def _runtime(life: Lifetimes) -> list[Absence]:
     return found
 
 
-def _cut(life: Lifetimes, pause: _Pause) -> _Pause:
+def _cut(life: Lifetimes | Lives, pause: _Pause) -> _Pause:
     """End a pause at the first retraction by the runtime in it, which explains a restart behind it."""
     keys, base = life.runtime_retracts, pause.submission << 32
     position = int(np.searchsorted(keys, base + pause.since, side="right"))
@@ -107,25 +111,22 @@ def _cut(life: Lifetimes, pause: _Pause) -> _Pause:
     return _Pause(pause.submission, pause.since, int(keys[position]) & 0xFFFF_FFFF, False)
 
 
-def _pauses(life: Lifetimes) -> list[_Pause]:
+def _pauses(life: Lifetimes | Lives) -> list[_Pause]:
     """Return the stretches in which a request may have been retracted."""
-    pauses = []
     again = np.flatnonzero(life.start_submission[1:] == life.start_submission[:-1]) + 1
-    for index in again.tolist():
-        submission, back = int(life.start_submission[index]), int(life.start_round[index])
-        rounds = life.op_rows.rounds(submission)
-        before = rounds[rounds < back]
-        if len(before):
-            pauses.append(_Pause(submission, int(before[-1]), back, True))
+    submissions, backs = life.start_submission[again].astype(np.int64), life.start_round[again].astype(np.int64)
+    before = life.op_rows.last_round(submissions, backs - 1)
+    columns = zip(submissions.tolist(), before.tolist(), backs.tolist(), strict=True)
+    pauses = [_Pause(submission, since, back, True) for submission, since, back in columns if since >= 0]
     everyone = np.flatnonzero(life.accepted).astype(np.int64)
-    last = life.op_rows.last(everyone, 0xFFFF_FFFF)
-    for submission, row in zip(everyone.tolist(), last.tolist(), strict=True):
-        if row >= 0:
-            pauses.append(_Pause(submission, int(life.op_round[row]), int(life.end_round[submission]), False))
+    last = life.op_rows.last_round(everyone, 0xFFFF_FFFF)
+    for submission, since in zip(everyone.tolist(), last.tolist(), strict=True):
+        if since >= 0:
+            pauses.append(_Pause(submission, since, int(life.end_round[submission]), False))
     return pauses
 
 
-def _quiet(life: Lifetimes, pause: _Pause, round_: int) -> bool:
+def _quiet(life: Lifetimes | Lives, pause: _Pause, round_: int) -> bool:
     """Whether no result was in flight at the plan of a round: all rows since the last start were answered."""
     starts = life.start_round[life.start_submission == pause.submission].tolist()
     start = starts[position - 1] if (position := bisect_right(starts, pause.since)) else 0
@@ -134,7 +135,7 @@ def _quiet(life: Lifetimes, pause: _Pause, round_: int) -> bool:
 
 
 def _rank(
-    life: Lifetimes, submission: int, round_: int, retractions: int, held: int
+    life: Lifetimes | Lives, submission: int, round_: int, retractions: int, held: int
 ) -> tuple[int, int, int, bytes] | None:
     """Return the place of a request in the order of victims, lower first; None for one that cannot be a victim."""
     row = int(life.op_rows.last(np.array([submission]), round_ - 1)[0])

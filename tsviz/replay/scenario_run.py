@@ -131,10 +131,7 @@ def record_bundle(
     end: dict[str, Any] = {}
     try:
         summary = _run(scenario, wrap(module, open_recorder), clock, listener, None)
-        end = {"F/0": {"reason": summary.reason.value, "detail": summary.detail, "rounds": summary.rounds,
-                       "submitted": summary.submitted, "finished": summary.finished, "aborted": summary.aborted,
-                       "failed": summary.failed, "refused": summary.refused, "live": summary.live,
-                       "not_arrived": summary.not_arrived, "end_ns": summary.end_ns}}  # fmt: skip
+        end = {"F/0": summary.told()}
     finally:
         writer.close({"parts": end, "error": None if end else "the run was cut short"})
     return summary

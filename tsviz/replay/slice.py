@@ -149,7 +149,7 @@ def _last_rows(life: Lifetimes, holding: npt.NDArray[np.int64], first: int) -> n
 
 def _base(part: Part, life: Lifetimes, holding: npt.NDArray[np.int64], first: int) -> pa.Table:
     """Return the block tables behind the plan before the first round, each as one fresh run."""
-    tables, rows = RecordedTables(part), []
+    tables, rows = RecordedTables(part.table("table_changes"), part.config), []
     for submission in holding.tolist() if first > 1 else ():
         for group, pages in tables.at(submission, first - 1).items():
             rows.append(

@@ -189,6 +189,15 @@ class TraceHead:
 
 
 @dataclass(frozen=True, slots=True)
+class Preparing:
+    """How far the indexing of a large trace is, in rows of its tables; `error` says why it has stopped."""
+
+    done_rows: int
+    of_rows: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything one screen shows at one round."""
 
@@ -214,6 +223,8 @@ class Snapshot:
     """Where causes and reserves come from: `recorded`, `derived` (re-executed and verified), or `none`."""
     reserve: Reserve | None = None
     """Of the selected request."""
+    preparing: Preparing | None = None
+    """Set while nothing is known of requests, because what tells of them is being built."""
 
 
 class RecordedView(Protocol):

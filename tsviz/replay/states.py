@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .lifetimes import NEVER, Lifetimes, Longs, keys
+from .lives import Lives
 from .retractions import Absence
+from .spans import Spans
 from .timeline import CODES, StateRuns, state_runs
 
 Codes = npt.NDArray[np.uint8]
@@ -57,12 +59,13 @@ class Absences:
 class RequestStates:
     """States by (submission, round)."""
 
-    def __init__(self, life: Lifetimes, absent: Absences, role: str) -> None:
+    def __init__(self, life: Lifetimes | Lives, absent: Absences, role: str) -> None:
         """`role` is that of the scheduler: on P and D a request bootstraps before it waits."""
         self._life, self._absent, self._fused = life, absent, role == "Fused"
         self._kind_codes = np.array([CODES[kind] for kind in _BY_KIND.values()], np.uint8)
-        kinds = list(_BY_KIND)
-        self._kind = np.array([kinds.index(kind) if kind in _BY_KIND else _OTHER for kind in life.op_kind], np.uint8)
+        self._kind = np.full(len(life.op_kind), _OTHER, np.uint8)
+        for code, kind in enumerate(_BY_KIND):
+            self._kind[life.op_kind == kind] = code
         self._complete = (life.op_kind == "prefill") & (life.op_begin + life.op_input == life.op_prefill)
         self._end = np.array([CODES.get(kind, 0) for kind in life.end_kind], np.uint8)
 
@@ -112,11 +115,12 @@ class RequestStates:
 
     def _moved(self) -> npt.NDArray[np.bool_]:
         """Return which rows, in order of (submission, round), are not of the same kind as the one before."""
-        order = self._life.op_rows.order
+        rows = self._life.op_rows
+        order = slice(None) if isinstance(rows, Spans) else rows.order
         kind, complete = self._kind[order], self._complete[order]
-        first = np.ones(len(order), np.bool_)
+        first = np.ones(len(kind), np.bool_)
         first[1:] = (kind[1:] != kind[:-1]) | (complete[1:] != complete[:-1])
-        first[1:] |= np.diff(self._life.op_rows.keys >> 32) != 0
+        first[1:] |= np.diff(rows.keys >> 32) != 0
         return first
 
 

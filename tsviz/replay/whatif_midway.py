@@ -21,7 +21,7 @@ from tsviz.engine.clock import VirtualClock
 from tsviz.engine.observe import Arrival
 from tsviz.engine.workloads.model import WorkRequest
 from tsviz.trace import entries as e
-from tsviz.trace.api_events import make_event
+from tsviz.trace.api_events import make_execution_event, make_spec
 from tsviz.trace.reader import Part
 
 from .call_log import Call, CallLog
@@ -159,17 +159,9 @@ def _make(module: Any, scheduler: Any, call: Call) -> Any:
         case e.PLAN:
             return scheduler.next_execution_plan()
         case e.SUBMIT:
-            specs = []
-            for spec in call.specs:
-                made = module.RequestSpec()
-                made.request_id, made.tokens, made.max_new_tokens = spec.request, spec.tokens, spec.max_new_tokens
-                specs.append(made)
-            return scheduler.submit_requests(specs)
+            return scheduler.submit_requests([make_spec(module, spec) for spec in call.specs])
         case e.ADVANCE:
-            execution_event = module.ExecutionEvent()
-            for event in call.events:
-                execution_event.add_event(make_event(module, event))
-            return scheduler.advance(execution_event)
+            return scheduler.advance(make_execution_event(module, call.events))
         case e.CLEAR | e.CLEAR_L1 | e.DRAIN:
             return getattr(scheduler, call.kind)()
     raise CannotRetime(f"call {call.seq}: a what-if cannot make a call {call.kind} again")

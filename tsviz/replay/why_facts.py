@@ -71,7 +71,7 @@ class Facts:
         self.packing = [int(group["cache_blocks_per_lcm_block"]) for group in part.config["cache_groups"]]
         self.parents = max(0, int(part.config["num_device_pages"]) - 1)
         self.life = Lifetimes(part)
-        self.tables = RecordedTables(part)
+        self.tables = RecordedTables(part.table("table_changes"), part.config)
         self._rounds: dict[str, Any] = {}
         self._states = self.decided.table("states")
         self._state_rows = PerRequest(column(self._states, "submission"), column(self._states, "round"))

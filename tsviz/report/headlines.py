@@ -72,6 +72,8 @@ def headlines(source: Source, part: SubjectPart, ended: str) -> list[Headline]:
 
 
 def _ends(outcome: Outcome, found: list[Finding], ended: str) -> Headline:
+    if not outcome.accepted:
+        return Headline("plain", "No request was taken in.")
     if not outcome.open:
         rest = f", {counted(outcome.aborted, 'is', 'are')} aborted" if outcome.aborted else ""
         return Headline("good", f"{counted(outcome.accepted, 'request')}: {outcome.finished:,} finish{rest},"

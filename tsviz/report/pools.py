@@ -19,7 +19,7 @@ def pool(source: Source, axis: Axis) -> Chart:
     active, cached, empty = (axis.filled(rows, name) for name in ("active", "cached", "empty"))
     layers = [area("held by requests", "pool", active), area("cache, can be evicted", "cached", cached),
               area("empty", "empty", empty)]  # fmt: skip
-    least = source.row("min(available_blocks) AS least, min_by(round, available_blocks) AS round", "pool")
+    least = source.first("available_blocks AS least, round", "pool", "least, round")
     says = f"Fewest that could be had: {least['least']:,} blocks (round {least['round']:,})."
     return Chart("pool", "Device pool", says, layers, y_axis("LCM blocks"))
 
@@ -27,7 +27,7 @@ def pool(source: Source, axis: Axis) -> Chart:
 def empty_pages(source: Source, axis: Axis, part: Row) -> Chart:
     """Return the empty LCM parents, which every trace has; `part` is its row of `parts`."""
     rows = axis.means(source, "pool_timeline", "empty_pages")
-    least = source.row("min(empty_pages) AS least, min_by(round, empty_pages) AS round", "pool_timeline")
+    least = source.first("empty_pages AS least, round", "pool_timeline", "least, round")
     says = (
         f"Fewest empty: {least['least']:,} of {part['device_pages'] - 1:,} LCM parents (round {least['round']:,})."
         f" What the others hold is not known without decisions (tsviz index)."

@@ -48,7 +48,7 @@ def _card(subject: Subject, part: SubjectPart, source: Source, one: Checked, dec
 def _more(finding: Finding, first: Position) -> str:
     numbers = "".join(
         f"<div><dt>{escape(name.replace('_', ' '))}</dt><dd>{number:,}</dd></div>"
-        for name, number in finding.numbers.items()
+        for name, number in sorted(finding.numbers.items())
     )
     named = ", ".join(escape(clean(name)) for name in finding.requests[:_NAMED])
     left = len(finding.requests) - _NAMED

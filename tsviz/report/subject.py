@@ -61,3 +61,8 @@ class Source:
         """Return the only row, or an empty one."""
         found = self.rows(columns, relation, where)
         return found[0] if found else {}
+
+    def first(self, columns: str, relation: str, order: str) -> Row:
+        """Return the first row in an order that has no ties, or an empty one."""
+        found = self.rows(columns, relation, behind=f"ORDER BY {order} LIMIT 1")
+        return found[0] if found else {}

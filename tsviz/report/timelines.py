@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .axis import Axis
 from .chart import Chart, area, line, y_axis
 from .lost import OTHER
@@ -35,7 +33,8 @@ def _requests(source: Source, axis: Axis) -> Chart:
     )
     layers = [area("decode", "decode", decoding), area("prefill", "prefill", prefilling),
               area("wait", "queued", waiting)]  # fmt: skip
-    says = f"Most that wait at once: {_peak(axis, waiting)}; most that decode: {_peak(axis, decoding)}."
+    most = [_most(source, f"{name}_requests") for name in ("waiting", "decoding")]
+    says = f"Most that wait at once: {most[0]}; most that decode: {most[1]}."
     return Chart("requests", "Requests by state", says, layers, y_axis("requests"))
 
 
@@ -82,10 +81,7 @@ def _budget(source: Source, axis: Axis, budget: int | None) -> Chart:
     return Chart("budget", "Token budget of each round", says, layers, y_axis("forward tokens"))
 
 
-def _peak(axis: Axis, values: list[Any]) -> str:
-    """Return the highest value and its round."""
-    known = [(v, -i) for i, v in enumerate(values) if v is not None]
-    if not known:
-        return "none"
-    value, index = max(known)
-    return f"{value:,.0f} (round {axis.rounds[-index]:,})"
+def _most(source: Source, column: str) -> str:
+    """Return the highest value of a column of `pool_timeline`, and the first round that has it."""
+    row = source.first(f"{column} AS most, round", "pool_timeline", "most DESC, round")
+    return f"{row['most']:,} (round {row['round']:,})" if row else "none"

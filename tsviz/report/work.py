@@ -40,8 +40,8 @@ def _retractions(source: Source, axis: Axis) -> Chart:
     total, most = sum(row["n"] for row in rows), max(rows, key=lambda row: row["n"])
     begin = axis.first + most["bin"] * width
     says = (
-        f"{total:,} for want of pages, most of them ({most['n']:,}) in rounds {begin:,} to {begin + width - 1:,}."
-        f" Each column is {counted(width, 'round')}."
+        f"{total:,} for want of pages. Each column is {counted(width, 'round')}; the highest, {most['n']:,}, begins"
+        f" with round {begin:,}."
     )
     return Chart("retractions", "Retractions", says, [axis.bars("retracted", "retracted", rows, "n", width)],
                  y_axis("retractions"), height=180)  # fmt: skip

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import entries as e
@@ -94,3 +94,18 @@ def read_counters(scheduler: Any) -> Counters:
         scheduler.pd_transfer_size(),
         scheduler.empty_lcm_blocks(),
     )
+
+
+def make_execution_event(module: Any, events: Iterable[e.Event]) -> Any:
+    """Build what `advance` takes of these events, in order."""
+    made = module.ExecutionEvent()
+    for event in events:
+        made.add_event(make_event(module, event))
+    return made
+
+
+def make_spec(module: Any, spec: e.Spec) -> Any:
+    """Build one of the specs that `submit_requests` takes."""
+    made = module.RequestSpec()
+    made.request_id, made.tokens, made.max_new_tokens = spec.request, list(spec.tokens), spec.max_new_tokens
+    return made

@@ -6,7 +6,7 @@ the footer is checked when it is opened and the pages, by their checksums, as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,8 @@ class ColdTables:
         entry = self._tables.get(table.name)
         return int(entry["rows"]) if entry else 0
 
-    def _file(self, table: Table, *, whole: bool) -> Path:
+    def file(self, table: Table, *, whole: bool) -> Path:
+        """Return the file of a table, checked whole or by its footer. Raises `Damaged`."""
         entry = self._tables[table.name]
         path = self._directory / f"{table.name}.parquet"
         size = self._check_size(path, entry["bytes"])
@@ -71,11 +72,13 @@ class ColdTables:
             raise Damaged(path, place, f"CRC {entry[key]:08x}", f"{found:08x}")
         return path
 
-    def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a table, validated in full. Raises `Damaged`."""
+    def batches(self, table: Table, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a table, validated in full; of `columns` only, if given. Raises `Damaged`."""
         if table.name not in self._tables:
             return
-        path = self._file(table, whole=True)
+        if columns is not None:
+            table = Table(table.name, table.doc, tuple(c for c in table.columns if c.name in columns))
+        path = self.file(table, whole=True)
         rows = 0
         try:
             words = [c.name for c in table.columns if c.type == TEXT]
@@ -83,7 +86,7 @@ class ColdTables:
                 _, mapping = wanted(checked_schema(path, table, file.schema_arrow))
                 known = [name for name, at in zip(table.names, mapping, strict=True) if at is not None]
                 for group in range(file.num_row_groups):
-                    _check_group(path, group, file.metadata.row_group(group))
+                    check_group(path, group, file.metadata.row_group(group))
                     for batch in file.read_row_group(group, columns=known).unify_dictionaries().to_batches():
                         rows += batch.num_rows
                         yield checked_batch(path, f"row group {group}", table, mapping, batch)
@@ -94,7 +97,7 @@ class ColdTables:
 
     def dataset(self, table: Table) -> ds.Dataset:
         """Return a table as a dataset that is read by column and row group. Raises `Damaged` for a wrong schema."""
-        path = self._file(table, whole=False)
+        path = self.file(table, whole=False)
         words = [c.name for c in table.columns if c.type == TEXT]
         scan = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         format_ = ds.ParquetFileFormat(
@@ -105,7 +108,7 @@ class ColdTables:
         return found
 
 
-def _check_group(path: Path, group: int, metadata: pq.RowGroupMetaData) -> None:
+def check_group(path: Path, group: int, metadata: pq.RowGroupMetaData) -> None:
     """Refuse a row group that says it is larger than any that is written, before anything is allocated for it."""
     place = f"row group {group}"
     if metadata.num_rows > _GROUP_ROWS_LIMIT:

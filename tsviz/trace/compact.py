@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,8 +22,8 @@ from .columns import INTS, TEXT, Column, Table
 
 ROW_GROUP_ROWS = 1 << 20
 _LIST_GROUP_ROWS = 1 << 18
-_STEP_GROUP_ROWS = 1 << 16
-_STEPPED = frozenset(("rounds", "table_changes", "zeroed", "transfers"))
+_STEP_GROUP_ROWS = 1 << 14
+_STEPPED = frozenset(("rounds", "zeroed", "transfers"))
 """Tables of which a step through a trace reads the rows of one round: in small groups that is a look-up, not a scan."""
 _ENCODED = (pa.int32(), pa.int64(), INTS)
 _RISING = frozenset(("round", "seq", "call_seq", "time_ns", "start_ns", "end_ns", "op_id", "cause_round"))
@@ -86,18 +86,28 @@ def compact_part(part: Path) -> None:
 
 def write_cold(source: Source, draft: Path) -> None:
     """Write the cold tables of a part and their manifest into the directory `draft`."""
-    tables: dict[str, Any] = {}
-    for table in TABLES.values():
-        path = draft / f"{table.name}.parquet"
-        rows = _write(path, table, source.batches(table))
+    write_tables(
+        draft, ((table, source.batches(table), group_rows(table)) for table in TABLES.values()),
+        source.last_round, source.last_seq,
+    )  # fmt: skip
+
+
+def write_tables(
+    directory: Path, tables: Iterable[tuple[Table, Iterator[pa.RecordBatch], int]], last_round: int, last_seq: int
+) -> None:
+    """Write tables (definition, rows, rows of a row group) and the manifest that makes them count."""
+    written: dict[str, Any] = {}
+    for table, batches, limit in tables:
+        path = directory / f"{table.name}.parquet"
+        rows = _write(path, table, batches, limit)
         if rows:
-            tables[table.name] = {
+            written[table.name] = {
                 "rows": rows, "bytes": path.stat().st_size, "crc": file_crc(path), "footer_crc": footer_crc(path),
             }  # fmt: skip
         else:
             path.unlink()
-    manifest = {"tables": tables, "last_round": source.last_round, "last_seq": source.last_seq}
-    layout.write_json(draft / layout.MANIFEST_FILE, manifest)
+    manifest = {"tables": written, "last_round": last_round, "last_seq": last_seq}
+    layout.write_json(directory / layout.MANIFEST_FILE, manifest)
 
 
 def file_crc(path: Path) -> int:
@@ -120,8 +130,7 @@ def footer_crc(path: Path) -> int:
         return zlib.crc32(file.read())
 
 
-def _write(path: Path, table: Table, batches: Iterator[pa.RecordBatch]) -> int:
-    limit = group_rows(table)
+def _write(path: Path, table: Table, batches: Iterator[pa.RecordBatch], limit: int) -> int:
     words = [c.name for c in table.columns if c.type == TEXT]
     rows = 0
     writer = pq.ParquetWriter(

@@ -57,6 +57,15 @@ class Part:
         if self.prefix_tokens < 1:
             raise Damaged(path, "prefix_granularity", "a number from 1", str(self.prefix_tokens))
 
+    @classmethod
+    def at(cls, directory: Path, store: HotTables) -> Part:
+        """Return the part in a directory as it was when `store` was committed. Raises `TraceError`."""
+        part = cls(directory)
+        if part._whole:
+            check_calls(directory / layout.HOT / layout.COMMITS_FILE, store.rows(TABLES["calls"]), store.last_seq)
+        part.__dict__["_store"] = store
+        return part
+
     @cached_property
     def _store(self) -> HotTables | ColdTables:
         found = self._open_store()
@@ -104,6 +113,12 @@ class Part:
         # Compacted since it was opened: the same rows in the same order, of which those committed then are shown.
         whole = pa.Table.from_batches(list(ColdTables(self.directory / layout.COLD).batches(table)), table.schema)
         return whole.slice(0, self._store.rows(table))
+
+    @property
+    def cold(self) -> ColdTables | None:
+        """The cold tables, for what reads pieces of them; None for a part that is being recorded or was cut off."""
+        store = self._store
+        return store if isinstance(store, ColdTables) else None
 
     @property
     def live(self) -> bool:

@@ -16,6 +16,7 @@ from . import compact, layout
 from .catalogue import LEVELS
 from .entries import EventReader
 from .errors import CannotRecord
+from .lock import RecordingLock
 from .part_writer import PartWriter
 from .recorder import Recorder
 from .segments import HotSegments
@@ -68,6 +69,7 @@ class BundleWriter:
             path.mkdir(parents=True, exist_ok=True)
             self._anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
             self._write_bundle_file()
+            self._recording = RecordingLock(path)
         except OSError as error:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
@@ -188,8 +190,10 @@ class BundleWriter:
         for part in self._parts:
             part.segments.close()
         if self.error is not None:
+            self._recording.release()
             raise self.error
         layout.write_json(self.path / layout.END_FILE, dict(end or {}))
+        self._recording.release()
         if compacted:
             for part in self._parts:
                 compact.compact_part(part.directory)

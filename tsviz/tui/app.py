@@ -14,13 +14,14 @@ from textual.app import App
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.commands import Actions
 from tsviz.tui.desk import Desk
+from tsviz.tui.following import Follower
 from tsviz.tui.keymap import chosen_keys, keymap_of
 from tsviz.tui.keys import rebound
 from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.terminal import require_terminal
-from tsviz.tui.theme import DEFAULTS, THEMES
+from tsviz.tui.theme import DEFAULTS, THEMES, chosen_theme, next_theme
 
 
 class DebuggerApp(App[None]):
@@ -32,6 +33,8 @@ class DebuggerApp(App[None]):
         start_stop: Stop in that round; None is the round as a whole.
         request: Request id to select, looked for in the whole trace.
         keymap: Keys in place of ours, by binding id (the help sheet lists them).
+        follower: Says how far the recording is, for a trace that is being written.
+        follow: Whether its new rounds are shown from the start.
         desk: What more can be asked about the trace; None where it is none on disk.
         compare: Another trace, to be compared with at once.
         theme: Name of a theme; with NO_COLOR nothing is coloured whatever is named here.
@@ -51,6 +54,8 @@ class DebuggerApp(App[None]):
         keymap: Mapping[str, str] | None = None,
         desk: Desk | None = None,
         compare: str = "",
+        follower: Follower | None = None,
+        follow: bool = False,
         theme: str = "tsviz-dark",
     ) -> None:
         no_color = "NO_COLOR" in os.environ
@@ -65,6 +70,7 @@ class DebuggerApp(App[None]):
         chosen = keymap_of(keymap or {})
         self._keys, self._key_problems = chosen.keys, chosen.problems
         self._desk = desk
+        self._follower, self._follow = follower, follow
         self._compare = compare
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -75,8 +81,14 @@ class DebuggerApp(App[None]):
         """Return the main screen."""
         screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys), self._start_stop)
         screen.attend(self._desk, self._keys, self._compare)
+        screen.follow(self._follower, running=self._follow)
         self.main = screen
         return screen
+
+    def action_next_theme(self) -> None:
+        """Take the next theme: dark, light, deuteranopia, tritanopia, plain; nothing changes where NO_COLOR is set."""
+        if "NO_COLOR" not in os.environ:
+            self.theme = next_theme(self.theme)
 
     def action_legend(self) -> None:
         """Show what each glyph means, over whatever screen."""
@@ -98,6 +110,9 @@ def run(
     request: str | None = None,
     desk: Desk | None = None,
     compare: str = "",
+    follower: Follower | None = None,
+    follow: bool = False,
+    theme: str | None = None,
 ) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
@@ -105,8 +120,15 @@ def run(
         NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
     """
     require_terminal()
-    keymap = chosen_keys()
-    app = DebuggerApp(
-        view, start_round=start_round, start_stop=start_stop, request=request, desk=desk, keymap=keymap, compare=compare
-    )
-    app.run()
+    DebuggerApp(
+        view,
+        start_round=start_round,
+        start_stop=start_stop,
+        request=request,
+        desk=desk,
+        keymap=chosen_keys(),
+        compare=compare,
+        follower=follower,
+        follow=follow,
+        theme=chosen_theme(theme),
+    ).run()

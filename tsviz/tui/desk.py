@@ -65,8 +65,8 @@ class TraceDesk:
 
     def __init__(self, trace: str, node: str, rank: int, key: str = "") -> None:
         self.trace = trace
-        self.key = key
         self._node, self._rank = node, rank
+        self.key = key
         self._part = {"trace": trace, "node": node, "rank": rank}
 
     def view(self) -> RecordedView:

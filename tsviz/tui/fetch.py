@@ -143,7 +143,7 @@ class Fetcher:
                     if self._closed:
                         return
                 self._deliver(result)
-                if isinstance(result, Frame):
+                if isinstance(result, Frame) and result.snapshot.preparing is None:
                     self._plan_ahead(result)
 
     def _plan_ahead(self, frame: Frame) -> None:
@@ -172,6 +172,8 @@ class Fetcher:
                 snapshot = self._snapshot(round_, first)
         scheduled = {r.submission: r for r in snapshot.requests if r.scheduled}
         frame = Frame(snapshot, self._listing(snapshot, ask), ask, scheduled, self._story(snapshot.round))
+        if snapshot.preparing is not None:  # soon there is more to show: nothing of it is kept
+            return frame
         with self._changed:
             settled = replace(ask, round=snapshot.round, selected=snapshot.selected)
             for key in {ask, settled} if ask.round == snapshot.round else {settled}:
@@ -184,7 +186,7 @@ class Fetcher:
         snapshot = self._snapshots.get((round_, selected))
         if snapshot is None:
             snapshot = self._view.snapshot(round_, selected)
-            if snapshot.round == round_:
+            if snapshot.round == round_ and snapshot.preparing is None:
                 self._snapshots[round_, selected] = snapshot
         return snapshot
 

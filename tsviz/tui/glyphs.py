@@ -55,7 +55,7 @@ CELLS = (NEW, REPLACED, DROPPED, HOLE, ZEROED)
 SELECTED = Mark("▸", "selected", "accent", "the request whose tables are shown")
 SCHEDULED = Mark("▪", "in batch", "strong", "has a row in this round's batch")
 COMPLETES = Mark("✓", "completes", "good", "this chunk reaches the end of the prompt")
-PINNED = Mark("⊙", "pinned", "warn", "the source pages of the transfer are pinned")
+PINNED = Mark("⊙", "held", "warn", "the source pages of the transfer are pinned")
 PIN = Mark("★", "pinned", "accent", "a request that you pinned: first in every list")
 OTHERS = (PIN, SELECTED, SCHEDULED, COMPLETES, PINNED)
 

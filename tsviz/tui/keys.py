@@ -59,7 +59,7 @@ KEYS: tuple[Key, ...] = (
     Key("retry", "r", "retry", "Read this round again", "Other"),
     Key("legend", "l", "legend", "Legend: what each glyph means", "Other", "legend"),
     Key("help", "?", "help", "This help", "Other", "help"),
-    Key("theme", "ctrl+t", "theme", "Dark or light", "Other"),
+    Key("theme", "ctrl+t", "theme", "Next theme: dark, light, deuteranopia, tritanopia, plain", "Other"),
     Key("palette", "ctrl+p", "app.command_palette", "Palette with every action", "Other", "palette"),
     Key("quit", "ctrl+q", "app.quit", "Quit", "Other", "quit"),
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tsviz.replay.snapshot import Forward, Outstanding, Record, TraceHead
 from tsviz.replay.stops import NotKnown
 from tsviz.replay.why_tree import Answer
+from tsviz.tui.following import Follow
 from tsviz.tui.frame import Frame
 from tsviz.tui.lines import Document
 from tsviz.tui.numbers import percent
@@ -41,6 +42,8 @@ class Scene:
     frame: Frame | None = None
     head: TraceHead | None = None
     round: int = 1
+    follow: Follow | None = None
+    """What is known of the recording, where the trace is being written and followed."""
     stop: int | None = None
     """Stop of the round at which the cursor stands; None for the round as a whole."""
     view: str = "tables"

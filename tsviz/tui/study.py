@@ -18,8 +18,16 @@ from tsviz.tui.notes import Note, Notes
 from tsviz.tui.sql_state import SqlState
 from tsviz.tui.watches import Watches
 
-FINDINGS, LOST, SQL, SAVE = "findings", "lost time", "sql", "save"
-LANGUAGE, HITS, COMPARE, DERIVE = "language", "hits", "compare", "derive"
+FINDINGS, LOST, SQL, SAVE, LANGUAGE, HITS, COMPARE, DERIVE = (
+    "findings",
+    "lost time",
+    "sql",
+    "save",
+    "language",
+    "hits",
+    "compare",
+    "derive",
+)
 _FOUND, _NOT_CHECKABLE = "found", "not_checkable"
 _SEVERITIES = ("broken", "stuck", "costly")
 

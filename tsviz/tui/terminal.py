@@ -11,7 +11,9 @@ class NoTerminal(RuntimeError):
 
 
 def require_terminal() -> None:
-    """Raise `NoTerminal` unless keys can be read from stdin and the screen drawn on stderr."""
+    """Raise `NoTerminal` unless keys can be read from stdin and the screen drawn on stderr, or a bridge does both."""
+    if os.environ.get("TEXTUAL_DRIVER"):
+        return
     for stream, name in ((sys.__stdin__, "stdin"), (sys.__stderr__, "stderr")):
         if stream is None or not stream.isatty():
             raise NoTerminal(f"{name} is not a terminal: the debugger needs one. `tsviz info` and `tsviz sql` do not.")

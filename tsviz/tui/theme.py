@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from textual.theme import BUILTIN_THEMES, Theme
 
+from tsviz.tui.palettes import DEUTERANOPIA, TRITANOPIA
+
 DARK: dict[str, str] = {
     "text": "#d7dae0", "strong": "#f5f7fa", "dim": "#98a3b4", "rule": "#4a5466", "heading": "#c3cad6",
     "column": "#98a3b4", "title": "#ffffff", "brand": "#0d1117", "accent": "#6cb6ff", "position": "#ffd166",
@@ -122,7 +124,25 @@ TSVIZ_PLAIN = Theme(
     | dict.fromkeys([*(f"role-{role}" for role in ROLES), *GROUNDS["dark"], "border", "border-blurred"], _ANSI),
 )
 
-THEMES = (TSVIZ_DARK, TSVIZ_LIGHT, TSVIZ_PLAIN)
+TSVIZ_DEUTERANOPIA = _theme("tsviz-deuteranopia", True, DARK | DEUTERANOPIA, GROUNDS["dark"])
+TSVIZ_TRITANOPIA = _theme("tsviz-tritanopia", True, DARK | TRITANOPIA, GROUNDS["dark"])
+
+THEMES = (TSVIZ_DARK, TSVIZ_LIGHT, TSVIZ_DEUTERANOPIA, TSVIZ_TRITANOPIA, TSVIZ_PLAIN)
+CHOICES = {theme.name.removeprefix("tsviz-"): theme.name for theme in THEMES}
+"""What people call the themes, in the order in which the key goes through them."""
+
+
+def chosen_theme(name: str | None) -> str:
+    """Return the theme that a word names, with or without `tsviz-`; the dark one for none. Raises KeyError."""
+    return CHOICES["dark" if name is None else name.removeprefix("tsviz-")]
+
+
+def next_theme(name: str) -> str:
+    """Return the theme behind one of ours; the first one behind any other."""
+    names = list(CHOICES.values())
+    return names[(names.index(name) + 1) % len(names)] if name in names else names[0]
+
+
 DEFAULTS = _variables(DARK, GROUNDS["dark"])
 """Values for themes that are not ours: a theme of the toolkit may be chosen in the palette."""
 

@@ -3,9 +3,10 @@
 // change of theme is a change of style and a redraw. Text of the trace reaches the page as textContent only.
 (() => {
   const PARTS = JSON.parse(document.getElementById("report-data").textContent);
+  // What it is called, its colour, its share of a lane, its most pixels, its dash: told apart without colour too.
   const PHASES = [
-    ["waits for its first row", "queued", 0.3, "solid"], ["prefill", "prefill", 0.85, "solid"],
-    ["decode", "decode", 0.6, "solid"], ["retracted, waits to come back", "retracted", 0.4, "dot"],
+    ["waits for its first row", "queued", 0.3, 3, "solid"], ["prefill", "prefill", 0.85, 14, "solid"],
+    ["decode", "decode", 0.6, 9, "solid"], ["retracted, waits to come back", "retracted", 0.3, 3, "dot"],
   ];
   const COLOURED = new Set(["color", "fillcolor", "fgcolor", "bgcolor", "gridcolor", "linecolor", "bordercolor"]);
   const CONFIG = { displaylogo: false, showSendToCloud: false, displayModeBar: false, responsive: true, scrollZoom: false };
@@ -15,7 +16,7 @@
   probe.hidden = true;
   document.body.append(probe);
   let seconds = false;
-  const drawn = new Map();
+  const drawn = new Set();
 
   const colour = (role) => {
     probe.style.color = `var(--${role})`;
@@ -49,20 +50,35 @@
   };
   const clampRound = (part, round) => Math.min(part.last, Math.max(part.first, Math.round(round)));
 
+  // Of a part of the trace only the requests that lived in it have a row.
+  const living = (part, chart) => {
+    if (!part.view) return chart.names.map((_, lane) => lane);
+    const [a, b] = part.view, found = new Set();
+    for (const flat of chart.segments)
+      for (let i = 0; i < flat.length; i += 3) if (flat[i + 1] < b && flat[i + 2] > a) found.add(flat[i]);
+    return [...found].sort((one, other) => one - other);
+  };
   const lanes = (part, chart) => {
+    chart.rows = living(part, chart);
+    const row = new Map(chart.rows.map((lane, at) => [lane, at]));
     const shape = (flat, style) => {
       const x = [], y = [];
       for (let i = 0; i < flat.length; i += 3) {
+        if (!row.has(flat[i])) continue;
         x.push(toX(part, flat[i + 1]), toX(part, flat[i + 2]), null);
-        y.push(flat[i], flat[i], null);
+        y.push(row.get(flat[i]), row.get(flat[i]), null);
       }
       return { type: "scatter", mode: "lines", x, y, hoverinfo: "skip", showlegend: false, ...style };
     };
     const traces = [shape(chart.holds, { name: "holds the line", line: { color: "@c5", width: 2 }, opacity: 0.55 })];
-    PHASES.forEach(([name, role, , dash], phase) =>
+    PHASES.forEach(([name, role, , , dash], phase) =>
       traces.push(shape(chart.segments[phase], { name, line: { color: `@${role}`, width: 2, dash } })));
     const x = [], y = [];
-    for (let i = 0; i < chart.retracted.length; i += 2) { y.push(chart.retracted[i]); x.push(toX(part, chart.retracted[i + 1])); }
+    for (let i = 0; i < chart.retracted.length; i += 2) {
+      if (!row.has(chart.retracted[i])) continue;
+      y.push(row.get(chart.retracted[i]));
+      x.push(toX(part, chart.retracted[i + 1]));
+    }
     traces.push({ type: "scatter", mode: "markers", x, y, name: "retracted", hoverinfo: "skip", showlegend: false,
       marker: { symbol: "x-thin", size: 5, line: { width: 1.2, color: "@retracted" } } });
     return traces;
@@ -118,20 +134,22 @@
       base.shapes = shade(part, chart);
     }
     if (chart.name === "gantt") {
-      const all = chart.names.length;
-      const range = drawn.get(chart)?.lanes ?? [all - 0.5, -0.5];
+      const range = [Math.max(chart.rows.length, 1) - 0.5, -0.5];
       base.yaxis = { ...base.yaxis, fixedrange: false, range, showgrid: false, ...labels(chart, range) };
       base.hovermode = false;
+      base.annotations = caption(part);
+      base.margin.t = 24;
     } else if (chart.name.startsWith("hist-")) base.xaxis.tickformat = undefined;
     return base;
   };
   const labels = (chart, range) => {
     const [high, low] = [Math.max(...range), Math.min(...range)];
-    const first = Math.max(0, Math.ceil(low)), last = Math.min(chart.names.length - 1, Math.floor(high));
+    const first = Math.max(0, Math.ceil(low)), last = Math.min(chart.rows.length - 1, Math.floor(high));
+    const name = (at) => chart.names[chart.rows[at]];
     const every = last - first < MOST_LABELS ? Math.ceil((last - first + 1) * 17 / chart.height) : Math.ceil((last - first) / 12);
     const vals = [];
-    for (let lane = first; lane <= last; lane += every) vals.push(lane);
-    return { tickmode: "array", tickvals: vals, ticktext: vals.map((lane) => plain(chart.names[lane].length > 18 ? chart.names[lane].slice(0, 17) + "…" : chart.names[lane])) };
+    for (let at = first; at <= last; at += every) vals.push(at);
+    return { tickmode: "array", tickvals: vals, ticktext: vals.map((at) => plain(name(at).length > 15 ? name(at).slice(0, 14) + "…" : name(at))) };
   };
   const shown = (part) => {
     const [a, b] = part.view ?? [part.first, part.last + 1];
@@ -139,24 +157,29 @@
   };
   const shade = (part, chart) => !part.shade ? [] : [{ type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, layer: "below",
     x0: toX(part, part.shade[0]), x1: toX(part, part.shade[1] + 1), fillcolor: "@bad", opacity: 0.13, line: { width: 0 } },
-    ...(chart.name !== "gantt" ? [] : [{ type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, x0: toX(part, part.shade[0]), x1: toX(part, part.shade[1] + 1),
-      line: { width: 0 }, label: { text: part.shade[2], textposition: "top center", padding: 6, font: { color: "@bad", size: 14, weight: 700 } } }])];
+  ];
+  const caption = (part) => {
+    if (!part.shade) return [];
+    const [a, b] = part.view ?? [part.first, part.last + 1], from = Math.max(a, part.shade[0]), to = Math.min(b, part.shade[1] + 1);
+    return from >= to ? [] : [{ x: toX(part, (from + to) / 2), xref: "x", y: 1, yref: "paper", yanchor: "bottom", showarrow: false,
+      text: part.shade[2], font: { color: "@bad", size: 14, weight: 700 } }];
+  };
 
   const laneHeight = (node) => {
     const [a, b] = node._fullLayout.yaxis.range;
     return (node._fullLayout.height - 60) / Math.max(1, Math.abs(a - b));
   };
   const thicken = async (chart, node) => {
-    const lane = laneHeight(node), wide = (share, least) => Math.min(14, Math.max(least, lane * share));
-    const widths = [wide(1, 1.5), ...PHASES.map(([, , share]) => wide(share, share > 0.5 ? 1 : 0.7))];
+    const lane = laneHeight(node), wide = (share, least, most) => Math.min(most, Math.max(least, lane * share));
+    const widths = [wide(1, 1.5, 19), ...PHASES.map(([, , share, most]) => wide(share, share > 0.5 ? 1 : 0.7, most))];
     await Plotly.restyle(node, { "line.width": widths }, [0, 1, 2, 3, 4]);
-    await Plotly.restyle(node, { "marker.size": Math.min(9, Math.max(3, lane * 0.7)), "marker.line.width": lane > 6 ? 1.6 : 0.8 }, [5]);
+    await Plotly.restyle(node, { "marker.size": Math.min(9, Math.max(3, lane * 0.7)), "marker.line.width": lane > 6 ? 2 : 0.8 }, [5]);
   };
 
   const draw = async (part, chart) => {
     const node = document.getElementById(chart.id), timed = chart.timed;
     const first = !drawn.has(chart);
-    if (first) drawn.set(chart, {});
+    if (first) drawn.add(chart);
     await Plotly.react(node, painted(traces(part, chart)), painted(layout(part, chart)), CONFIG);
     if (chart.name === "gantt") await thicken(chart, node);
     if (!first) return;
@@ -171,7 +194,6 @@
     const a = change["xaxis.range[0]"] ?? change["xaxis.range"]?.[0], b = change["xaxis.range[1]"] ?? change["xaxis.range"]?.[1];
     if (chart.name === "gantt" && (change["yaxis.range[0]"] !== undefined)) {
       const range = [change["yaxis.range[0]"], change["yaxis.range[1]"]];
-      drawn.get(chart).lanes = range;
       Plotly.relayout(node, Object.fromEntries(Object.entries(labels(chart, range)).map(([k, v]) => [`yaxis.${k}`, v])))
         .then(() => thicken(chart, node));
     }
@@ -188,7 +210,6 @@
       part.view = [from, from + long];
     } else {
       part.view = null;
-      for (const chart of part.charts) if (drawn.has(chart)) delete drawn.get(chart).lanes;
     }
     part.busy = true;
     const [a, b] = part.view ?? [part.first, part.last];
@@ -203,7 +224,9 @@
   };
   const tell = (part) => {
     const rounds = joined(part).rounds;
-    part.section.querySelector(".columns").textContent = rounds === 1 ? "every round is shown" : `a column is ${count(rounds)} rounds`;
+    const living = part.charts.find((chart) => chart.name === "gantt")?.rows;
+    const requests = part.view && living ? `; ${count(living.length)} requests live here` : "";
+    part.section.querySelector(".columns").textContent = (rounds === 1 ? "every round is shown" : `a column is ${count(rounds)} rounds`) + requests;
   };
   const move = (part, how) => {
     const [a, b] = part.view ?? [part.first, part.last + 1], long = b - a, middle = (a + b) / 2;
@@ -243,7 +266,7 @@
     for (let i = 0; i < chart.retracted.length; i += 2) retracted.set(chart.retracted[i], (retracted.get(chart.retracted[i]) ?? 0) + 1);
     const under = (event) => {
       const { xaxis, yaxis, _size: size } = node._fullLayout, box = node.getBoundingClientRect();
-      const lane = Math.round(yaxis.p2d(event.clientY - box.top - size.t)), round = toRound(part, xaxis.p2d(event.clientX - box.left - size.l));
+      const lane = chart.rows[Math.round(yaxis.p2d(event.clientY - box.top - size.t))], round = toRound(part, xaxis.p2d(event.clientX - box.left - size.l));
       return { lane, round };
     };
     node.addEventListener("mousemove", (event) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tsviz.replay.snapshot import TraceHead
 from tsviz.tui.clean import shorten
+from tsviz.tui.following import follow_spans
 from tsviz.tui.lines import Document, Line, Lines, Span, spread
 from tsviz.tui.numbers import clock_time, counted, grouped, percent
 from tsviz.tui.scene import Scene
@@ -34,7 +35,9 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
     right = [Span("● recorded  ", "good")] if width >= _FINISHED_FROM_CELLS else []
     right.append(_frontier(scene, head))
-    if head.live:
+    if scene.follow is not None:
+        right += [Span("  "), *follow_spans(scene.follow, head.rounds, width)]
+    elif head.live:
         right.append(Span("  ◍ live", "warn"))
     elif width >= _FINISHED_FROM_CELLS:
         right.append(Span("  ■ finished", "dim"))

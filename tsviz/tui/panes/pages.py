@@ -6,6 +6,7 @@ it and a cell for each of its pages, as wide as the group with most pages a pare
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
@@ -24,6 +25,11 @@ _NICE = (256, 192, 128, 96, 64, 48, 32, 24, 16, 8, 4, 2)
 _BUNCH = 8
 _GLYPHS = "".join(mark.glyph for mark in BY_CODE)
 _ROLES = tuple(mark.role for mark in BY_CODE)
+_LIT_ROLE, _CURSOR_ROLE, _GAP_ROLE = len(_ROLES), len(_ROLES) + 1, len(_ROLES) + 2
+_PLAIN_ROLES = (*_ROLES, "lit", "brand", "text")
+_GAP = bytes([_GAP_ROLE])
+_RUN = re.compile(rb"(.)\1*", re.DOTALL)
+_SHARED, _EMPTY = re.compile(re.escape(bytes([v.SHARED])) + b"+"), re.compile(re.escape(bytes([v.EMPTY])) + b"+")
 _PAD = (("", "text"), (" ", "text"))
 _role = itemgetter(1)
 
@@ -105,10 +111,39 @@ def parent_at(scene: PagesScene, size: tuple[int, int], x: int, y: int) -> tuple
 def _map_line(scene: PagesScene, pages: PagesMap, shape: Geometry, width: int, y: int) -> Line:
     first = y * shape.per_line + 1
     last = min(first + shape.per_line, len(pages.parents))
-    spans = [Span(f"{first:>{shape.label}} ", "dim")]
+    label = Span(f"{first:>{shape.label}} ", "dim")
+    if shape.unit == 1 + shape.pad and not shape.letters:
+        return clip(Line((label, *_plain_cells(scene, pages, shape, first, last))), width)
     cells = _cells(scene, pages, shape, first, last)
-    spans += [Span("".join(cell[0] for cell in run), role) for role, run in groupby(cells, _role)]
-    return clip(Line(tuple(spans)), width)
+    runs = (Span("".join(cell[0] for cell in run), role) for role, run in groupby(cells, _role))
+    return clip(Line((label, *runs)), width)
+
+
+def _plain_cells(scene: PagesScene, pages: PagesMap, shape: Geometry, first: int, last: int) -> list[Span]:
+    """Return the cells of one group of one page a parent: the same as `_cells`, a line at a time for speed.
+
+    `roles` holds a number a cell (a code, or one of the three behind them) so that runs are found by one expression.
+    """
+    codes, shares, lit = pages.codes[0][first:last], pages.shares[0], scene.lit_pages[0] if scene.lit_pages else None
+    glyphs, roles = [_GLYPHS[code] for code in codes], bytearray(codes)
+    for found in _SHARED.finditer(codes):
+        for at in range(*found.span()):
+            glyphs[at] = str(shares[first + at]) if shares[first + at] < 10 else "+"
+    for found in _EMPTY.finditer(codes):
+        for at in range(*found.span()):
+            if pages.parents[first + at] < 0:
+                glyphs[at] = UNBOUND.glyph
+    if lit:
+        for page in lit.intersection(range(first, last)):
+            roles[page - first] = _LIT_ROLE
+    if first <= scene.parent < last:
+        roles[scene.parent - first] = _CURSOR_ROLE
+    between, gap = (" ", _GAP) if shape.pad else ("", b"")
+    bunches = range(0, last - first, shape.bunch)
+    text = (between + " ").join(between.join(glyphs[i : i + shape.bunch]) for i in bunches)
+    marks = (gap + _GAP).join(gap.join(roles[j : j + 1] for j in range(i, min(i + shape.bunch, len(roles))))
+                              for i in bunches)  # fmt: skip
+    return [Span(text[run.start() : run.end()], _PLAIN_ROLES[marks[run.start()]]) for run in _RUN.finditer(marks)]
 
 
 def _cells(scene: PagesScene, pages: PagesMap, shape: Geometry, first: int, last: int) -> Iterator[tuple[str, str]]:
@@ -206,8 +241,10 @@ def _parents_line(pages: PagesMap, width: int) -> Line:
             Span(f"  ? {grouped(pages.unknown_parents)} ", PAGE_MARKS["unknown"].role),
             Span(f"empty or cached ({grouped(pages.unknown_cached)} cached by the scheduler's count)", "dim"),
         ]
-    if not pages.live:
-        known = {"recorded": "recorded decisions", "derived": "derived decisions", "live": "re-executed"}
+    if pages.live is not None:
+        spans.append(Span("  caching: re-executed and verified", "good"))
+    else:
+        known = {"recorded": "recorded decisions", "derived": "derived decisions"}
         said = known.get(pages.source, "tsviz index tells more")
         spans.append(Span(f"  caching: {said}", "dim"))
     return clip(Line(tuple(spans)), width)

@@ -11,7 +11,7 @@ from tsviz.tui.frame import ORDERS, PINNED, Frame
 from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, clip, heading, line, spread
 from tsviz.tui.numbers import grouped
-from tsviz.tui.panes.states import without_frame
+from tsviz.tui.panes.states import being_indexed, without_frame
 from tsviz.tui.scene import Scene
 
 _LEAD_CELLS = 4
@@ -24,12 +24,13 @@ class _Column:
     cells: int
 
 
+_PAGES_CELLS = 5
 _COLUMNS = (
     _Column("word", 7),
     _Column("computed", 8),
     _Column("prompt", 7),
     _Column("gen", 6),
-    _Column("pages", 5),
+    _Column("pages", _PAGES_CELLS),
     _Column("age", 6),
     _Column("retr", 4),
 )
@@ -92,6 +93,8 @@ def requests(scene: Scene, width: int, height: int) -> Document:
         return instead
     frame = scene.frame
     assert frame is not None
+    if frame.snapshot.preparing is not None:
+        return being_indexed(frame.snapshot.preparing, width)
     if not frame.listing.shown:
         words = "No request passes this filter. Esc clears it." if scene.filter else "No request is in the system."
         return Lines((line(""), line(Span(f"  {words}", "dim"))))
@@ -149,7 +152,9 @@ def _cell(request: RequestLine, name: str) -> tuple[str, str]:
         case "gen":
             return grouped(request.generated_tokens), "text" if request.generated_tokens else "dim"
         case "pages":
-            return grouped(request.held_pages), "text" if request.held_pages else "dim"
+            each = "/".join(map(str, request.group_pages)) if len(request.group_pages) > 1 else ""
+            text = each if each and len(each) <= _PAGES_CELLS else grouped(request.held_pages)
+            return text, "text" if request.held_pages else "dim"
         case "age":
             return grouped(request.age_rounds), "dim"
         case _:

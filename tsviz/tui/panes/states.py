@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tsviz.replay.snapshot import Preparing
 from tsviz.tui.lines import Document, Lines, line, wrapped
+from tsviz.tui.numbers import percent
 from tsviz.tui.scene import Scene
 
 LEAST_COLUMNS, LEAST_ROWS = 48, 14
@@ -34,6 +36,17 @@ def without_frame(scene: Scene, width: int, height: int) -> Document | None:
         body += [line(""), *wrapped(sentence, width, indent=1)]
     above = max((height - len(body)) // 3, 0)
     return Lines([line("")] * above + body)
+
+
+def being_indexed(preparing: Preparing, width: int) -> Document:
+    """Return what to show of requests while what tells of them is being built."""
+    if preparing.error:
+        body = wrapped("✗ Requests are not known: this large trace could not be indexed.", width, "bad", indent=1)
+        return Lines([line(""), *body, line(""), *wrapped(preparing.error, width, indent=1)])
+    share = percent(preparing.done_rows, preparing.of_rows)
+    body = wrapped(f"◌ This large trace is being indexed, once: {share}.", width, "dim", indent=1)
+    body += wrapped("Rounds, the pool and events are there; requests and the timeline follow.", width, indent=1)
+    return Lines([line(""), *body])
 
 
 def too_small(_scene: Scene, columns: int, rows: int) -> Document:

@@ -108,16 +108,15 @@ class Elsewhere(SteppingScreen):
                 self.go(jump.round, jump.stop, message=clean(jump.message), message_role="message")
 
     def _check(self) -> None:
-        if self.study is not None and not self.study.findings.known.asked:
-            head = self.scene.head
-            if self.scene.rounds <= _CHECKED_ROUNDS:
-                self.study.ask_findings()
-            elif (
-                head is not None and head.frontier.source == "none" and not head.live and head.rounds <= _DERIVE_ROUNDS
-            ):
-                self.study.ask_decisions()
-            self.study.ask_hits()
-            self._studied_more()
+        study, head = self.study, self.scene.head
+        if study is None or head is None or study.findings.known.asked:
+            return
+        if head.rounds <= _CHECKED_ROUNDS or head.frontier.source == "derived":  # these are kept beside the index
+            study.ask_findings()
+        elif head.frontier.source == "none" and not head.live and head.rounds <= _DERIVE_ROUNDS:
+            study.ask_decisions()
+        study.ask_hits()
+        self._studied_more()
 
     def _studied_more(self) -> None:
         study = self.study
@@ -126,8 +125,8 @@ class Elsewhere(SteppingScreen):
         known = study.derived
         progress = None if not known.running else (0, 0) if known.progress is None else known.progress
         verifying = (progress.done, progress.total) if isinstance(progress, Progress) else progress
-        shown: dict[str, object] = {"badge": badge(study.findings), "verifying": verifying}
-        changes = {name: value for name, value in shown.items() if getattr(self.scene, name) != value}
+        shown = {"badge": badge(study.findings), "verifying": verifying}
+        changes: dict[str, object] = {k: v for k, v in shown.items() if getattr(self.scene, k) != v}
         if self.scene.strip is not None and with_own(self.scene.strip, study, self._part) != self.scene.strip:
             changes["strip"] = self.scene.strip
         if changes:

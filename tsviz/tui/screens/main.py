@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from textual import events
@@ -29,6 +30,7 @@ from tsviz.tui.panes.timeline import columns, label_cells, rows, timeline
 from tsviz.tui.scene import PANES
 from tsviz.tui.screens.answers import opened
 from tsviz.tui.screens.elsewhere import Elsewhere
+from tsviz.tui.screens.following import Following
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
@@ -41,7 +43,7 @@ _TIMELINE_ROWS = ((55, 18), (46, 14), (36, 10), (28, 5), (0, 3))
 """Rows of the timeline by the rows of the terminal."""
 
 
-class MainScreen(Elsewhere):
+class MainScreen(Following, Elsewhere):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
 
     BINDINGS = bindings()
@@ -257,7 +259,7 @@ class MainScreen(Elsewhere):
 
     def action_last(self) -> None:
         """Go to the last round, of a live trace to the last one when it was opened."""
-        live = self.scene.head is not None and self.scene.head.live
+        live = self.scene.head is not None and self.scene.head.live and self.scene.follow is None
         self.go(self.scene.rounds + 1 if live else self.scene.rounds)
 
     def action_mark(self, step: int) -> None:
@@ -424,9 +426,9 @@ class MainScreen(Elsewhere):
         """Open the map of all pages."""
         open_pages(self)
 
-    def action_theme(self) -> None:
-        """Dark or light."""
-        if self.app.no_color:
+    async def action_theme(self) -> None:
+        """Take the next theme."""
+        if self.app.no_color and "NO_COLOR" in os.environ:
             return self.say("NO_COLOR is set: nothing is coloured.")
-        self.app.theme = "tsviz-light" if self.app.current_theme.dark else "tsviz-dark"
-        return None
+        await self.app.run_action("next_theme")
+        return self.say(f"Theme {self.app.theme.removeprefix('tsviz-')}.")

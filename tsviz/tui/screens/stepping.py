@@ -35,6 +35,8 @@ FIRST_STOP, LAST_STOP = 0, -1
 """Wishes for a stop that is known only when the round has come: its first, its last."""
 SPEEDS_ROUNDS_PER_SECOND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _FASTEST_TICK_S = 0.1
+_LOOK_AGAIN_S = 0.5
+"""How often a round is read again while its trace is being indexed."""
 _REST_S = 0.12
 """How long the cursor stands still before an answer that takes its time is looked for."""
 
@@ -87,7 +89,7 @@ class SteppingScreen(Screen[None]):
         scene, rounds = self.scene, self.scene.rounds
         if rounds == 0:
             return self.say("This trace has no rounds." if scene.head else "The trace is still being opened.")
-        if round_ > rounds and scene.head is not None and scene.head.live:
+        if round_ > rounds and scene.head is not None and scene.head.live and scene.follow is None:
             return self.want(Ask(LAST, scene.selected, scene.filter, scene.order, scene.pinned), **changes)
         held = min(max(round_, 1), rounds)
         if held != round_ and "message" not in changes:
@@ -279,8 +281,20 @@ class SteppingScreen(Screen[None]):
             message=message,
         )
         self._settle_stop(frame)
+        if snapshot.preparing is not None:
+            if not snapshot.preparing.error:
+                self.set_timer(_LOOK_AGAIN_S, self._look_again)
+        elif scene.frame is not None and scene.frame.snapshot.preparing is not None:
+            self._strip_asked = None  # what the timeline shows was not known when it was asked for
+            self.scene = replace(self.scene, strip=None)
         self.seek_strip(follow=moved)
         self.seek_detail()
+
+    def _look_again(self) -> None:
+        """Ask once more for the round that is shown: its trace was being indexed."""
+        frame = self.scene.frame
+        if frame is not None and frame.snapshot.preparing is not None and self._asked is not None:
+            self.fetcher.ask(self._asked)
 
     def _settle_stop(self, frame: Frame) -> None:
         """Put the cursor on the stop that was wished for when the round was not there yet."""
