@@ -308,14 +308,15 @@ async def test_sheets_open_scroll_and_close(key: str, holds: str) -> None:
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_the_theme_toggles() -> None:
-    """ctrl+t: light, and dark again."""
+async def test_the_theme_goes_round() -> None:
+    """ctrl+t goes through light, deuteranopia, tritanopia and plain, and back to dark."""
     async with app_at().run_test(size=SIZE) as pilot:
         await settle(pilot)
-        await pilot.press("ctrl+t")
-        assert pilot.app.theme == "tsviz-light"
-        await pilot.press("ctrl+t")
-        assert pilot.app.theme == "tsviz-dark"
+        seen = []
+        for _ in range(5):
+            await pilot.press("ctrl+t")
+            seen.append(pilot.app.theme)
+        assert seen == ["tsviz-light", "tsviz-deuteranopia", "tsviz-tritanopia", "tsviz-plain", "tsviz-dark"]
 
 
 async def test_the_palette_offers_every_action() -> None:

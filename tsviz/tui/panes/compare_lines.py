@@ -21,7 +21,12 @@ _TITLES = {
     "generated_tokens": "generated", "restarts": "restarts", "recomputed_tokens": "recomputed",
 }  # fmt: skip
 NUMBERS = (*TIMES, *COUNTS)
-_NUMBER_CELLS = 14
+_WIDE_CELLS = 100
+
+
+def _number_cells(width: int) -> int:
+    """Return the width of a column of numbers: a narrow pane has room for four of twelve."""
+    return 14 if width >= _WIDE_CELLS else 12
 
 
 def instead(comparison: Comparison, width: int, height: int) -> Document | None:
@@ -135,9 +140,8 @@ def figures(sides: Sides | None, cursor: int, width: int) -> Document:
     """Return the fleet: both sides, the change, and a sign that says in which direction it went."""
     rows = () if sides is None else sides.figures
     name_cells = min(24, max(width // 3, 12))
-    head = heading(
-        f" {'figure':<{name_cells}}{'A':>{_NUMBER_CELLS}}{'B':>{_NUMBER_CELLS}}{'change':>{_NUMBER_CELLS}}", "", width
-    )
+    cells = _number_cells(width)
+    head = heading(f" {'figure':<{name_cells}}{'A':>{cells}}{'B':>{cells}}{'change':>{cells}}", "", width)
     return Lines((head, *(_figure(f, n, n == cursor, name_cells, width) for n, f in enumerate(rows))),
                  cursor + 1 if rows else None)  # fmt: skip
 
@@ -145,13 +149,14 @@ def figures(sides: Sides | None, cursor: int, width: int) -> Document:
 def _figure(figure: Figure, number: int, here: bool, name_cells: int, width: int) -> Line:
     change = None if figure.left is None or figure.right is None else figure.right - figure.left
     share = f"{100 * change / figure.left:+.1f} %" if change and figure.left else ""
+    cells = _number_cells(width)
     spans = (
         Span("▸" if here else " ", "accent"),
         Span(fit(figure.name.replace("_", " "), name_cells), "strong" if here else "text"),
-        Span(f"{_number(figure.left):>{_NUMBER_CELLS}}"),
-        Span(f"{_number(figure.right):>{_NUMBER_CELLS}}"),
-        Span(f"{_signed(change):>{_NUMBER_CELLS}}", "position" if change else "dim"),
-        Span(f"{share:>{_NUMBER_CELLS}}", "dim"),
+        Span(f"{_number(figure.left):>{cells}}"),
+        Span(f"{_number(figure.right):>{cells}}"),
+        Span(f"{_signed(change):>{cells}}", "position" if change else "dim"),
+        Span(f"{share:>{cells}}", "dim"),
     )
     return clip(Line(spans, "cursor" if here else "", ("line", number)), width)
 
@@ -174,10 +179,11 @@ def request_table(requests: Sequence[Met], number: int, cursor: int, width: int)
     """Return one line a request: the chosen number on both sides, its change, and changes of the others."""
     name = NUMBERS[number]
     name_cells = min(24, max(width // 4, 10))
+    cells = _number_cells(width)
     others = [n for n in range(len(NUMBERS)) if n != number]
-    shown = others[: max((width - name_cells - 3 * _NUMBER_CELLS - 2) // _NUMBER_CELLS, 0)]
-    titles = "".join(f"{f'Δ {_TITLES[NUMBERS[n]]}':>{_NUMBER_CELLS}}" for n in shown)
-    chosen = f"{f'A {_TITLES[name]}':>{_NUMBER_CELLS}}{'B':>{_NUMBER_CELLS}}{'Δ':>{_NUMBER_CELLS}}"
+    shown = others[: max((width - name_cells - 3 * cells - 2) // cells, 0)]
+    titles = "".join(f"{f'Δ {_TITLES[NUMBERS[n]]}':>{cells}}" for n in shown)
+    chosen = f"{f'A {_TITLES[name]}':>{cells}}{'B':>{cells}}{'Δ':>{cells}}"
     head = Line((Span(f" {'request':<{name_cells}}", "column"), Span(chosen, "position"), Span(titles, "column")))
 
     def row(y: int) -> Line:
@@ -189,11 +195,11 @@ def request_table(requests: Sequence[Met], number: int, cursor: int, width: int)
         spans = [
             Span("▸" if here else " ", "accent"),
             Span(fit(met.request, name_cells), "strong" if here else "text"),
-            Span(f"{_told(name, met.left[number]):>{_NUMBER_CELLS}}"),
-            Span(f"{_told(name, met.right[number]):>{_NUMBER_CELLS}}"),
-            Span(f"{_change(name, change):>{_NUMBER_CELLS}}", "position" if change else "dim"),
+            Span(f"{_told(name, met.left[number]):>{cells}}"),
+            Span(f"{_told(name, met.right[number]):>{cells}}"),
+            Span(f"{_change(name, change):>{cells}}", "position" if change else "dim"),
         ]
-        spans += [Span(f"{_change(NUMBERS[n], met.change(n)):>{_NUMBER_CELLS}}", "dim") for n in shown]
+        spans += [Span(f"{_change(NUMBERS[n], met.change(n)):>{cells}}", "dim") for n in shown]
         return clip(Line(tuple(spans), "cursor" if here else "", ("line", y - 1)), width)
 
     return Lazy(len(requests) + 1, row, cursor + 1 if requests else None)
