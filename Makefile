@@ -34,7 +34,7 @@ check-python:
 
 $(VENV)/.ready: pyproject.toml constraints.txt | check-python
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,perfetto,report,tokenspeed]'
+	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,perfetto,report,serve,tokenspeed]'
 	@touch $@
 
 $(DEMO_VENV)/.ready: pyproject.toml constraints.txt | check-python

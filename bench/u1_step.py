@@ -25,7 +25,7 @@ from .measure import Line
 COLUMNS, ROWS = 200, 60
 TRACE = "traces/mixed-undeclared-livelock@2400"
 _KEYS = (("round forward", b"n"), ("round back", b"p"), ("stop forward", b"s"), ("next request", b"j"), ("zoom", b"+"))
-_STEPS = 40
+_STEPS = 30
 _QUIET_S = 0.02
 _BETWEEN_S = 0.15
 _SETTLED_S = 1.5

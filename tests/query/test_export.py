@@ -131,3 +131,14 @@ def test_nothing_is_overwritten_and_nothing_left_behind(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="gone"):
         export_parquet([FakeBundle("t", [Broken()])], tmp_path / "new")
     assert [p.name for p in tmp_path.iterdir()] == ["full"]
+
+
+def test_daft_reads_the_dataset_by_the_statement_of_the_documents(dataset: Path) -> None:
+    """Rows after a filter are those that plain DuckDB finds, partitions as columns included."""
+    daft = pytest.importorskip("daft", reason="daft 0.7 wants pyarrow below 26")
+    rounds = daft.read_parquet(f"{dataset}/rounds/**/*.parquet", hive_partitioning=True)
+    found = rounds.where(daft.col("round") > 1).select("trace", "node", "rank", "round", "empty_pages").to_pydict()
+    expected = _duckdb(dataset, "rounds", "trace, node, rank, round, empty_pages", "WHERE round > 1")
+    rows = zip(*(found[name] for name in ("trace", "node", "rank", "round", "empty_pages")), strict=True)
+    assert sorted(rows) == sorted(expected)
+    assert expected

@@ -16,7 +16,8 @@ from tests.trace.lives import ROLES
 from tests.trace.lives import record as record_life
 from tsviz.replay import pages_values as v
 from tsviz.replay.index import build_index
-from tsviz.replay.pages_live import index_entries, with_live
+from tsviz.replay.live_pages import tier_of
+from tsviz.replay.pages_live import with_live
 from tsviz.replay.pages_map import PagesHistory
 from tsviz.replay.pages_values import PagesMap
 from tsviz.replay.recorded import PartView, open_view
@@ -141,11 +142,12 @@ def test_live_state_leaves_nothing_unknown(twin: Any) -> None:
     pages = pages_of(INCIDENTS / "head-of-line")
     seen = 0
     for round_, scheduler in rounds_of(part, twin):
-        found, wrong = with_live(pages.at(round_), scheduler), list[str]()
+        snapshot, wrong = scheduler.snapshot(), list[str]()
+        found = with_live(pages.at(round_), tier_of("device", snapshot.device, snapshot.config, [], []))
         counts = compare(found, scheduler, wrong)
         assert wrong == []
         assert counts["unknown"] == 0
-        places = sorted(e.recency for e in index_entries(scheduler).values() if e.recency >= 0)
+        places = sorted(e.recency for e in (found.live or {}).values() if e.recency >= 0)
         assert places == list(range(len(places)))
         seen += len(places)
     assert seen > 0

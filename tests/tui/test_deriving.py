@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from tests.tui.desks import CHECKED, FakeDesk
 from tests.tui.fakes import HEAD, FullView
-from tests.tui.helpers import pane_text
+from tests.tui.helpers import pane_text, rest
 from tsviz.replay.snapshot import Frontier
 from tsviz.replay.survey import Extent, Plan, Progress
 from tsviz.tui.app import DebuggerApp
@@ -52,4 +52,10 @@ async def test_a_trace_of_many_rounds_waits_to_be_asked() -> None:
     view = FullView(replace(HEAD, rounds=200_001))
     async with DebuggerApp(view, start_round=61, desk=desk).run_test(size=(120, 40)) as pilot:
         await until(pilot, "not checked yet")
-        assert desk.asked == []
+        await pilot.pause(0.8)
+        assert ("findings", False) not in desk.asked
+        assert ("derive", True) not in desk.asked
+        await pilot.press("f")
+        await rest(pilot)
+        assert ("findings", False) in desk.asked
+        assert ("derive", True) not in desk.asked

@@ -19,7 +19,7 @@ def test_every_binding_of_every_screen_has_an_id_and_help() -> None:
     from tsviz.tui import keymap
 
     ours = screens()
-    assert len(ours) == 11
+    assert len(ours) == 12
     ids = [name for bindings in ours.values() for name in bindings]
     assert len(ids) == len(set(ids))
     for name, bindings in ours.items():
@@ -28,11 +28,25 @@ def test_every_binding_of_every_screen_has_an_id_and_help() -> None:
 
 def test_every_binding_has_help_text() -> None:
     """Nothing is bound that help does not explain: description and tooltip, on every screen."""
-    from tsviz.tui.screens import ask_line, chart, findings, goto, lost, main, notes, pages, sheet, sql, watches
+    from tsviz.tui.screens import (
+        ask_line,
+        chart,
+        compare,
+        findings,
+        goto,
+        lost,
+        main,
+        notes,
+        pages,
+        sheet,
+        sql,
+        watches,
+    )
 
     screens_of = (
         main.MainScreen, findings.FindingsScreen, lost.LostScreen, sql.SqlScreen, chart.ChartScreen,
-        watches.WatchesScreen, notes.NotesScreen, pages.PagesScreen, sheet.Sheet, goto.GoTo, ask_line.AskLine,
+        watches.WatchesScreen, notes.NotesScreen, pages.PagesScreen, compare.CompareScreen, sheet.Sheet, goto.GoTo,
+        ask_line.AskLine,
     )  # fmt: skip
     for screen in screens_of:
         for binding in screen.BINDINGS:
@@ -70,7 +84,7 @@ def test_the_file_is_read(kept: Path) -> None:
     assert chosen_keys() == {}
     path = kept / "config" / "keys.toml"
     path.parent.mkdir()
-    path.write_text('[keys]\n"round.next" = "x"\n"findings.jump" = "g"\n')
+    path.write_text('[keys]\n"round.next" = "ctrl+n"\n"findings.jump" = "g"\n')
     assert chosen_keys() == {"round.next": "ctrl+n", "findings.jump": "g"}
     path.write_text("[keys")
     assert PROBLEM in chosen_keys()

@@ -346,13 +346,13 @@ async def test_quit_quits(key: str) -> None:
 
 
 async def test_keys_are_rebound_by_id() -> None:
-    """x steps where n did, n does nothing any more, and help and the last line show x."""
-    async with app_at(keymap={"round.next": "x"}).run_test(size=SIZE) as pilot:
+    """h steps where n did, n does nothing any more, and help and the last line show h."""
+    async with app_at(keymap={"round.next": "h"}).run_test(size=SIZE) as pilot:
         screen = await settle(pilot)
-        assert (await press(pilot, "x")).scene.round == 62
+        assert (await press(pilot, "h")).scene.round == 62
         assert (await press(pilot, "n")).scene.round == 62
-        assert pane_text(pilot.app, "bottom").startswith(" x next")
-        assert next(key for key in screen.keys if key.id == "round.next").keys == "x"
+        assert pane_text(pilot.app, "bottom").startswith(" h next")
+        assert next(key for key in screen.keys if key.id == "round.next").keys == "h"
 
 
 def test_every_binding_has_help_and_an_id_of_its_own() -> None:

@@ -21,12 +21,19 @@ from tsviz.tui.app import DebuggerApp
 from tsviz.tui.pages_scene import PagesScene
 from tsviz.tui.panes.pages import geometry, pages_map, parent_at
 from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
+from tsviz.tui.screens import pages
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.pages import PagesScreen
 from tsviz.tui.widgets.pane import Pane
 
 INCIDENTS = Path(__file__).parents[2] / "traces"
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
+
+
+@pytest.fixture(autouse=True)
+def recorded_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is re-executed unless a test wants it: what it finds comes when it comes."""
+    monkeypatch.setattr(pages, "_LIVE_REST_S", 1e6)
 
 
 def app_of(incident: str, round_: int, *, decided: bool = True, theme: str = "tsviz-dark") -> DebuggerApp:
@@ -163,6 +170,23 @@ async def test_the_mouse_does_everything() -> None:
         await settle(pilot)
 
 
+async def test_re_execution_settles_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without decisions parents are ? in round 25; once the round was made again none is, and each page has a turn."""
+    monkeypatch.setattr(pages, "_LIVE_REST_S", 0.05)
+    async with app_of("bounded-replay", 25, decided=False).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot)
+        for _ in range(600):
+            await pilot.pause(0.1)
+            if screen.scene.live_words == "":
+                break
+        assert screen.scene.map is not None
+        assert (screen.scene.map.source, screen.scene.map.unknown_parents) == ("live", 0)
+        assert "caching: re-executed and verified" in screen_text(pilot.app)
+        await pilot.press("right")
+        await settle(pilot)
+        assert "In the index: " in screen_text(pilot.app)
+
+
 async def test_sheets_and_copy() -> None:
     """? and L open sheets, y copies the query that tells the page's life."""
     async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
@@ -203,16 +227,16 @@ def test_only_visible_lines_are_made() -> None:
 def test_packed_parents_have_a_cell_a_page() -> None:
     """Two groups of 4 and 1 pages a parent: a letter and four cells each; the fifth cell belongs to the next."""
     base = big_map(8)
-    pages = replace(
+    packed = replace(
         base,
         groups=(PageGroup("full", "full", 4, 16), PageGroup("state", "state", 1, 64)),
         parents=array("b", [0, 0, 1, -1, -2, 0, 0, 0, 0]),
         codes=(bytes([v.EMPTY, v.OWNED, v.SHARED, *[v.EMPTY] * 30]), bytes([0, 0, v.CACHED, *[0] * 6])),
         owners=(array("i", [-1] * 33), array("i", [-1] * 9)), shares=(bytes([2] * 33), bytes(9)),
     )  # fmt: skip
-    line = pages_map(PagesScene(HEAD, 1, map=pages, parent=8), 60, 5).line(0)
+    line = pages_map(PagesScene(HEAD, 1, map=packed, parent=8), 60, 5).line(0)
     assert line.text == "    1 a■2·· b▒     ∙     ?    a···· a···· a···· a····"
-    scene = PagesScene(HEAD, 1, map=pages)
+    scene = PagesScene(HEAD, 1, map=packed)
     assert [parent_at(scene, (60, 5), x, 0) for x in (7, 10, 11, 12, 15)] == [(1, 0), (1, 3), None, (2, 0), (2, 0)]
 
 

@@ -74,7 +74,7 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GuardedServer
         monkeypatch.setenv(name, value)
     listening = listen(0)
     server = GuardedServer([*python_command("tsviz"), "open", f"{INCIDENT}@101"], "tsviz <b>retract", listening)
-    runner = web.AppRunner(await server._make_app())
+    runner = web.AppRunner(await server.application())
     await runner.setup()
     await web.SockSite(runner, listening).start()
     try:

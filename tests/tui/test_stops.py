@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.tui.conftest import Incident
+from tests.tui.fakes import HEAD, FullView
 from tests.tui.helpers import compare, pane_text, press, settle
+from tsviz.replay.snapshot import Frontier
+from tsviz.replay.stops import NotKnown
 from tsviz.tui.app import DebuggerApp
+from tsviz.tui.panes.header import header
 from tsviz.tui.panes.inspector import VIEWS
+from tsviz.tui.scene import Scene
 
 SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x60": (200, 60)}
 
@@ -157,3 +164,38 @@ async def test_not_recorded_at_this_level(incident: Incident, size: str) -> None
         await pilot.pause(0.3)
         await settle(pilot)
         compare(pilot.app, f"not-recorded-{size}")
+
+
+@pytest.mark.parametrize(
+    ("frontier", "says"),
+    [
+        (Frontier("none", 0), "○ not verified"),
+        (Frontier("recorded", 300), "✓ decisions"),
+        (Frontier("derived", 300), "✓ verified"),
+        (Frontier("derived", 120), "◑ verified to 120"),
+        (Frontier("derived", 120, "plan: recorded a, re-executed b"), "≠ diverged at 121"),
+    ],
+)
+def test_the_header_says_how_far_decisions_are_known(frontier: Frontier, says: str) -> None:
+    """Not at all, as recorded, by re-execution to the end or to a round, or to where the twin left the recording."""
+    head = replace(HEAD, frontier=frontier)
+    assert says in header(Scene(head=head), 200, 2).line(0).text
+
+
+@pytest.mark.parametrize("kind", ["unverified", "diverged"])
+async def test_a_round_behind_the_frontier_says_so(kind: str) -> None:
+    """The round pane and the views show the sentence and the command; s says it in the last line."""
+
+    class Behind(FullView):
+        def story(self, round_: int) -> NotKnown:
+            return NotKnown(kind, f"Nothing is known of round {round_}.", "tsviz verify t")
+
+    async with DebuggerApp(Behind(), start_round=61).run_test(size=SIZES["120x40"]) as pilot:
+        await settle(pilot)
+        await press(pilot, "v")
+        for pane in ("round", "inspector"):
+            assert "Nothing is known of round 61." in " ".join(pane_text(pilot.app, pane).split())
+            assert "$ tsviz verify t" in pane_text(pilot.app, pane)
+        screen = await press(pilot, "s")
+        assert "Nothing is known of round 61." in pane_text(pilot.app, "bottom")
+        assert screen.scene.stop is None

@@ -26,13 +26,8 @@ def command(trace: str, port: int, request: str | None, follow: bool, theme: str
     under other names of this machine, are refused. Nothing is loaded from another host. Ctrl-C ends it.
     """
     open_place(parse_place(trace))
-    try:
-        from tsviz.tui.serving.server import GuardedServer, listen
-    except ImportError as error:
-        raise CliError(
-            ExitCode.USAGE, f"the browser bridge is not installed ({error.name})", "pip install 'tsviz[serve]'"
-        ) from error
     from tsviz.spawn import python_command, python_environment
+    from tsviz.tui.serving.server import GuardedServer, listen
 
     words = [*python_command("tsviz"), "open", trace]
     words += [] if request is None else ["--request", request]
@@ -43,7 +38,12 @@ def command(trace: str, port: int, request: str | None, follow: bool, theme: str
     except OSError as error:
         raise CliError(ExitCode.USAGE, f"port {port}: {error.strerror}", "--port 0 takes a free one") from error
     os.environ.update(python_environment())
-    server = GuardedServer(words, f"tsviz {trace}", listening)
+    try:
+        server = GuardedServer(words, f"tsviz {trace}", listening)
+    except ImportError as error:
+        raise CliError(
+            ExitCode.USAGE, f"the browser bridge is not installed ({error.name})", "pip install 'tsviz[serve]'"
+        ) from error
     click.echo(server.guard.address)
     click.echo("Ctrl-C ends it. The address is worth one visit.", err=True)
     server.run()

@@ -27,7 +27,7 @@ from .bases_build import Progress, build_bases
 from .index import cache_directory
 from .lifetimes import Longs, column
 
-VERSION = 3
+VERSION = 4
 """Of what stands in bases; another number makes all of them be built anew."""
 
 

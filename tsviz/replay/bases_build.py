@@ -105,7 +105,7 @@ class _Build:
         yield self._plain(t.ABSENCES, **self._absences(life, local, counted, held, changes))
         yield self._plain(t.HELD, **_in_blocks(held, life, self._part.last_round))
         order = np.argsort(column(changes, "submission"), kind="stable")
-        yield t.REQUEST_TABLES, iter(changes.take(pa.array(order)).to_batches(t.GROUP_ROWS)), t.GROUP_ROWS
+        yield t.REQUEST_TABLES, iter(changes.take(pa.array(order)).to_batches()), t.REQUEST_GROUP_ROWS
 
     def _chunks(self, name: str, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         for batch in self._store.batches(RECORDED[name], columns):

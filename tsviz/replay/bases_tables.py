@@ -12,6 +12,8 @@ BLOCK_ROUNDS = 256
 """`held` starts anew at every round that is a multiple of this."""
 GROUP_ROWS = 1 << 13
 """Rows of a row group: what a look-up decodes."""
+REQUEST_GROUP_ROWS = 1 << 12
+"""The same of `request_tables`: a long request has some thousand changes."""
 
 _SUBMISSION = i32("submission", "number of the request in order of submission, from 0; -1 if it was never submitted")
 _FIRST, _LAST = i32("first_round", "first round of the span"), i32("last_round", "last round of the span")

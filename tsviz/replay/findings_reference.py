@@ -19,6 +19,9 @@ what was not found, with how near it came, and what could not be checked. A chec
 checkable*, never as ok: with `--recorded-only`, behind a twin that left the recording, where rows were dropped, or
 with one rank only. Otherwise decisions that were not recorded are derived by re-execution, as `tsviz index` does.
 
+How a check ended is kept in the user's cache, keyed by the bytes of the trace, by how far decisions are known and by
+the code of the checks: a trace that was indexed (`tsviz index`), or checked once, has its findings at once.
+
 Exit code 0, whatever is found. `--fail-on NAME` ends with 6 if NAME is found and is a broken invariant, with 1 if it is
 found and is not.
 

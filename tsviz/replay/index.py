@@ -33,6 +33,8 @@ from .verify import Divergence
 VERSION = 2
 """Of what stands in an index; another number makes every index be built anew."""
 _INDEX_FILE = "index.json"
+_CHECKED_BYTES = 1 << 25
+"""An index up to this size is checked whole when it is opened, a larger one by its footers."""
 
 
 def cache_directory() -> Path:
@@ -60,7 +62,15 @@ class Index:
         found = described.get("divergence")
         self.divergence = Divergence(**found) if isinstance(found, dict) else None
         self._tables = ColdTables(directory / layout.COLD)
+        self._check()
         self._loaded: dict[str, pa.Table] = {}
+
+    def _check(self) -> None:
+        """Compare the files with their CRCs, so that a damaged index is built anew instead of ending a command."""
+        there = [table for table in DECIDED.values() if self._tables.rows(table)]
+        whole = sum(self._tables.bytes(table) for table in there) <= _CHECKED_BYTES
+        for table in there:
+            self._tables.file(table, whole=whole)
 
     @property
     def last_round(self) -> int:

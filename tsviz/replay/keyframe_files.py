@@ -43,6 +43,7 @@ class KeyframeWriter:
         self._blocks: list[list[int]] = []
         self._written = self._taken = 0
         self._spent = self._cost = 0.0
+        self._apart = 0
         self._since = time.thread_time()
         self._last_round = 0
 
@@ -51,19 +52,18 @@ class KeyframeWriter:
         if self._every is None:
             if time.thread_time() - self._since < max(_SECONDS, _SHARE * self._cost):
                 return
-            allowed = max(_FREE_BYTES, self._trace_bytes // 2)
-            if len(self._blocks) > 1 and self._written > allowed * round_ // self._rounds:
+            if round_ - self._last_round < self._apart:
                 return
         elif round_ - self._last_round < self._every:
             return
         began = time.thread_time()
         self._pending.append(execution.keyframe())
         self._last_round = round_
+        self._taken += 1
         if len(self._pending) == _BLOCK_FRAMES:
             self._write()
         self._since = time.thread_time()
         self._spent += self._since - began
-        self._taken += 1
         self._cost = self._spent / self._taken
 
     def _write(self) -> None:
@@ -72,6 +72,9 @@ class KeyframeWriter:
         self._blocks.append([frame.round for frame in self._pending])
         self._written += len(data)
         self._pending = []
+        left = max(_FREE_BYTES, self._trace_bytes // 2) - self._written
+        frames = max(1, left * self._taken // self._written)
+        self._apart = max(0, self._rounds - self._last_round) // frames
 
     def close(self) -> None:
         """Write what is left, and the list of all. Raises OSError."""

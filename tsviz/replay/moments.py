@@ -7,14 +7,18 @@ clock belongs to its run and has no place there (`merge.axis_of`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part
 
 from .lifetimes import column
 from .merge import CannotMerge, axis_of
+
+Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,17 @@ class NoMoment:
     reason: str
 
 
-def round_at(bundle: Bundle, part: Part, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
-    """Return the last round that began at or before a moment: ns since 1970, or since the part's clock began."""
-    rounds = part.table("rounds")
-    starts = column(rounds, "start_ns").astype(np.int64)
+def round_at(
+    bundle: Bundle, part: Part, time_ns: int, *, wall: bool, columns: tuple[Numbers, Numbers] | None = None
+) -> AtRound | NoMoment:
+    """Return the last round that began at or before a moment: ns since 1970, or since the part's clock began.
+
+    `columns` are `round` and `start_ns` of table `rounds`, from whoever has them.
+    """
+    if columns is None:
+        rounds = part.table("rounds")
+        columns = column(rounds, "round"), column(rounds, "start_ns")
+    numbers, starts = columns[0], columns[1].astype(np.int64)
     if not len(starts):
         return NoMoment("this trace has no rounds")
     offset_ns = 0
@@ -52,7 +63,6 @@ def round_at(bundle: Bundle, part: Part, time_ns: int, *, wall: bool) -> AtRound
     elif part.clock != "virtual":
         offset_ns = -int(starts[0])
     index = int(np.searchsorted(starts + offset_ns, time_ns, side="right")) - 1
-    numbers = column(rounds, "round")
     if index < 0:
         return AtRound(int(numbers[0]), "the moment lies before the first round")
     note = "the moment lies behind the begin of the last round" if index == len(starts) - 1 else ""

@@ -1,7 +1,7 @@
 """What only the scheduler itself knows of its pages: the prefix index, and the order in which it would evict.
 
-Read from a re-executed scheduler that stands behind the plan of the map's round (architecture.md, section 6, *Live
-state*); laid over the recorded map it leaves nothing unknown.
+It comes from a worker that re-executes the trace (`live.py`), for rounds that it verified; laid over the recorded map
+it leaves nothing unknown (architecture.md, section 6, *Live state*).
 """
 
 from __future__ import annotations
@@ -9,57 +9,70 @@ from __future__ import annotations
 from array import array
 from dataclasses import replace
 
-from tsviz.scheduler.cache.index import KIND_NAMES, DeviceTier
-from tsviz.scheduler.scheduler import Scheduler
+import numpy as np
+
+from tsviz.trace.reader import Part
 
 from . import pages_values as v
+from .live import Live, Nothing
+from .live_pages import KINDS, LiveTier
 from .pages_values import CachedPage, PagesMap
 
 
-def index_entries(scheduler: Scheduler) -> dict[tuple[int, int], CachedPage]:
-    """Return every entry of the device's prefix index by (group, page), with its place in the eviction order."""
-    device = scheduler.cache.device
-    unpinned = [
-        device.eviction_key(group, page)
-        for group, entries in enumerate(device.entries)
-        for page, entry in enumerate(entries)
-        if entry is not None and device.is_unpinned(group, page)
-    ]
-    recency = {key[-2:]: place for place, key in enumerate(sorted(unpinned))}
-    return {
-        (group, page): CachedPage(KIND_NAMES[entry.kind], entry.epoch, entry.acquired, recency.get((group, page), -1))
-        for group, entries in enumerate(device.entries)
-        for page, entry in enumerate(entries)
-        if entry is not None
-    }
+class LivePageSource:
+    """Live maps of one part. The worker starts with the first question."""
+
+    def __init__(self, part: Part) -> None:
+        """Start nothing."""
+        self._part = part
+        self._live: Live | None = None
+
+    def over(self, pages: PagesMap, wait_seconds: float) -> PagesMap | str:
+        """Return the map with what is live in its round, waiting for so long at most; or why it is not there (yet)."""
+        part = self._part
+        if self._live is None:
+            bundle = part.directory.parent.parent
+            self._live = Live(bundle, part.node, part.rank, part.meta.get("starts_at", 1), part.last_round)
+        state = self._live.state((pages.round, None), wait_seconds)
+        if isinstance(state, Nothing):
+            return "" if state.cause in ("pending", "superseded") else state.words
+        return with_live(pages, state.tier)
+
+    def close(self) -> None:
+        """Stop the worker; another question starts it again."""
+        if self._live is not None:
+            self._live.close()
+            self._live = None
 
 
-def with_live(pages: PagesMap, scheduler: Scheduler) -> PagesMap:
-    """Return the map with caching and bindings as the scheduler has them; it must stand behind the map's round."""
-    device, entries = scheduler.cache.device, index_entries(scheduler)
-    parents = array("b", pages.parents)
-    for parent in range(1, len(parents)):
-        parents[parent] = _binding(device, parent)
-    codes = [bytearray(each) for each in pages.codes]
-    for group, cells in enumerate(codes):
-        for page in range(1, len(cells)):
-            if cells[page] in (v.UNKNOWN, v.CACHED, v.EMPTY):
-                cells[page] = v.CACHED if (group, page) in entries else v.EMPTY
-    counts = []
-    for group, cells in enumerate(codes):
-        found = {name: cells[1:].count(code) for code, name in enumerate(v.CODES)}
-        packing = pages.groups[group].packing
-        found["empty"] = sum(
-            cells[1 + (p - 1) * packing : 1 + p * packing].count(v.EMPTY)
-            for p in range(1, len(parents)) if parents[p] == group
-        )  # fmt: skip
-        counts.append({name: count for name, count in found.items() if count})
+def with_live(pages: PagesMap, tier: LiveTier) -> PagesMap:
+    """Return the map with caching and bindings as the device tier has them; it must stand behind the map's round."""
+    parents = np.full(len(pages.parents), v.UNBOUND, np.int8)
+    used = min(len(parents), len(tier.block_group))
+    bound = (tier.block_pages[:used] > 0) & (np.arange(used) > 0)
+    parents[:used][bound] = tier.block_group[:used][bound]
+    live: dict[tuple[int, int], CachedPage] = {}
+    codes, counts = [], []
+    for group, columns in enumerate(tier.groups):
+        cells = np.frombuffer(pages.codes[group], np.uint8).copy()
+        size = min(len(cells), len(columns.kind))
+        held = np.zeros(len(cells), np.bool_)
+        cached = np.zeros(len(cells), np.bool_)
+        bound_here = np.repeat(parents[1:] == group, columns.packing)
+        cached[:size] = columns.kind[:size] >= 0
+        held[1:] = bound_here
+        open_ = (cells == v.UNKNOWN) | (cells == v.CACHED) | (cells == v.EMPTY)
+        cells[open_] = np.where(cached[open_] & held[open_], v.CACHED, v.EMPTY)
+        for page in np.flatnonzero(cached & held).tolist():
+            live[group, page] = CachedPage(
+                KINDS[columns.kind[page]], int(columns.epoch[page]), bool(columns.acquired[page]),
+                int(columns.eviction[page]),
+            )  # fmt: skip
+        codes.append(cells.tobytes())
+        found = np.bincount(cells[1:], minlength=len(v.CODES))
+        found[v.EMPTY] = int((bound_here & (cells[1:] == v.EMPTY)).sum())
+        counts.append({name: int(count) for name, count in zip(v.CODES, found, strict=True) if count})
     return replace(
-        pages, parents=parents, codes=tuple(map(bytes, codes)), counts=tuple(counts), unknown_parents=0,
-        unknown_cached=0, source="live", live=entries,
+        pages, parents=array("b", parents.tobytes()), codes=tuple(codes), counts=tuple(counts), unknown_parents=0,
+        unknown_cached=0, source="live", live=live,
     )  # fmt: skip
-
-
-def _binding(device: DeviceTier, parent: int) -> int:
-    bound = parent < len(device.owner) and device.occupied[parent] > 0
-    return device.owner[parent] if bound else v.UNBOUND

@@ -22,6 +22,7 @@ from .index import open_index
 from .lifetimes import Lifetimes, Longs, column, keys
 from .pages_cache import UNSETTLED, WAS_CACHED, WAS_EMPTY, Gaps
 from .pages_life import page_life
+from .pages_live import LivePageSource
 from .pages_spells import Spells, layout_of, mapped
 from .pages_tickets import Tickets
 from .pages_values import PageGroup, PageLife, PagesMap
@@ -213,6 +214,11 @@ class PagesHistory:
         bound = np.repeat(parents[1:] == group, self.layout.packing[group])
         counts[v.EMPTY] = int((bound & (codes[1:] == v.EMPTY)).sum())
         return {name: int(count) for name, count in zip(v.CODES, counts, strict=True) if count}
+
+    @cached_property
+    def live(self) -> LivePageSource:
+        """What a re-executed scheduler knows of these pages."""
+        return LivePageSource(self._part)
 
     def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:
         """Return the pages of a request behind the plan of a round, by group."""

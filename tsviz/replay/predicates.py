@@ -86,7 +86,7 @@ def live_lock(part: Tables, rounds: int) -> Outcome:
     for first, last in _stretches(~moved):
         lengths, busy = np.arange(1, last - first + 2), np.cumsum(scheduled[first : last + 1])
         most = max(most, int(lengths[4 * busy >= lengths].max(initial=0)))
-        inside = np.flatnonzero((op_round >= numbers[first]) & (op_round <= numbers[last]))
+        inside = np.arange(*np.searchsorted(op_round, (numbers[first], numbers[last] + 1)))
         who, where = np.unique(column(operations, "submission")[inside], return_index=True)
         prompts = column(operations, "prefill_tokens")[inside][where]
         budget = max(1, part.config["max_scheduled_tokens"])
@@ -207,9 +207,20 @@ def head_of_line(part: Tables, rounds: int) -> Outcome:
 def _risen(part: Tables) -> npt.NDArray[np.int64]:
     """Return the rounds in which some request's highest computed position rose."""
     operations = part.table("operations")
+    round_, submission = column(operations, "round"), column(operations, "submission")
+    chunk = among(operations, "kind", ("prefill",))
+    others = round_[~chunk]  # a row that is no chunk computes a position that was not there
+    others = others[np.append(True, np.diff(others) != 0)[: len(others)]]
+    # Of rounds in which such a row stands nothing more is asked: only requests with chunks in the others are looked at.
+    asked = np.unique(submission[chunk & ~np.isin(round_, others)])
+    looked_at = np.flatnonzero(np.isin(submission, asked))
+    return np.union1d(others.astype(np.int64), _risen_of(part, operations.take(looked_at), chunk[looked_at]))
+
+
+def _risen_of(part: Tables, operations: Any, chunk: Flags) -> npt.NDArray[np.int64]:
+    """Return the rounds in which rows of these requests computed a position for the first time; all of their rows."""
     submission = column(operations, "submission").astype(np.int64)
     round_ = column(operations, "round").astype(np.int64)
-    chunk = among(operations, "kind", ("prefill",))
     end = column(operations, "begin_tokens").astype(np.int64) + column(operations, "input_tokens")
     end = np.where(chunk, end, _held(part, submission, round_))
     order = np.lexsort((round_, submission))

@@ -278,7 +278,8 @@ class PartView:
 
     def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
         """Return the round of a moment: ns since 1970, or since the part's clock began."""
-        return round_at(self._bundle, self._part, time_ns, wall=wall)
+        columns = self._numbers, self._source.of_rounds("start_ns")
+        return round_at(self._bundle, self._part, time_ns, wall=wall, columns=columns)
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""

@@ -18,7 +18,7 @@ _SHOWN_ITEMS = 64
 
 
 class RecordedRows:
-    """Rows of one part by round."""
+    """Rows of one part by round; they are read when they are first asked for."""
 
     def __init__(self, source: Source, transfers: Callable[[int], tuple[Transfer, ...]]) -> None:
         """`transfers` returns the operations that the plan of a round began."""

@@ -88,9 +88,12 @@ class PhaseStory:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RoundStory:
-    """One round from the inside: what was told before its first phase, its phases, and what came behind the plan."""
+    """One round from the inside: what was told before its first phase, its phases, and what came behind the plan.
+
+    Equal to itself only, so that what is drawn of it can be kept.
+    """
 
     round: int
     source: str

@@ -58,6 +58,11 @@ class ColdTables:
         entry = self._tables.get(table.name)
         return int(entry["rows"]) if entry else 0
 
+    def bytes(self, table: Table) -> int:
+        """Size of the file of a table."""
+        entry = self._tables.get(table.name)
+        return int(entry["bytes"]) if entry else 0
+
     def file(self, table: Table, *, whole: bool) -> Path:
         """Return the file of a table, checked whole or by its footer. Raises `Damaged`."""
         entry = self._tables[table.name]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from tsviz.tui.clean import clean, shorten
 
@@ -142,12 +142,10 @@ def clip(whole: Line, width: int) -> Line:
     spans: list[Span] = []
     room = max(width - 1, 0)
     for span in whole.spans:
-        text = span.text
-        while text and cell_len(text) > room:
-            text = text[:-1]
+        text = span.text if cell_len(span.text) <= room else set_cell_size(span.text, max(room, 0))
         spans.append(span._replace(text=text))
         room -= cell_len(text)
-        if len(text) < len(span.text):
+        if text != span.text:
             break
     return whole._replace(spans=(*spans, Span("…" if width else "", "dim")))
 

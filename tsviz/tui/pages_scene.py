@@ -9,8 +9,25 @@ from tsviz.replay.pages_values import PageLife, PagesMap
 from tsviz.replay.snapshot import TraceHead
 
 
+class LivePages(Protocol):
+    """Lays over a map what a re-executed scheduler knows (`tsviz.replay.pages_live.LivePageSource`)."""
+
+    def over(self, pages: PagesMap, wait_seconds: float) -> PagesMap | str:
+        """Return the map with what is live, or why it is not there; an empty text: not yet."""
+        ...
+
+    def close(self) -> None:
+        """Stop re-executing."""
+        ...
+
+
 class Pages(Protocol):
     """The pages of one part at every round (`tsviz.replay.pages_map.PagesHistory`)."""
+
+    @property
+    def live(self) -> LivePages:
+        """What is known by re-execution."""
+        ...
 
     def at(self, round_: int) -> PagesMap:
         """Return the map behind the plan of a round."""
@@ -53,6 +70,8 @@ class PagesScene:
     lit_pages: tuple[frozenset[int], ...] = ()
     hover: tuple[int, int] | None = None
     """Parent and child under the pointer."""
+    live_words: str = "re-executing …"
+    """Why the index is not known by re-execution; empty where it is."""
     loading: bool = True
     error: str = ""
     message: str = ""

@@ -29,7 +29,7 @@ def rows_of(key: LostKey | None) -> tuple[tuple[LostPhase, LostCause], ...]:
     return () if key is None else tuple((phase, cause) for phase in key.phases for cause in phase.causes)
 
 
-def instead(known: Known, keys: Sequence[LostKey], width: int, height: int) -> Document | None:
+def instead(known: Known, derived: Known, keys: Sequence[LostKey], width: int, height: int) -> Document | None:
     """Return what is shown where there are no times: running, broken, decisions not known, nobody waited."""
     if keys:
         return None
@@ -37,6 +37,11 @@ def instead(known: Known, keys: Sequence[LostKey], width: int, height: int) -> D
         title, role, sentences = "◌ Splitting the time of every request …", "accent", ["esc leaves; it goes on."]
     elif known.error:
         title, role, sentences = "✗ The time could not be split.", "bad", [f"{known.error}.", "R tries again."]
+    elif derived.running:
+        progress = derived.progress
+        far = f" {grouped(progress.done)} of {grouped(progress.total)} rounds" if progress is not None else ""
+        title, role = f"◌ Decisions are being derived …{far}", "accent"
+        sentences = ["The time is split as soon as they are known."]
     elif any(extent.source == "none" for extent in known.extents):
         title, role = "? Lost time needs decisions, which are not recorded at this level.", "warn"
         sentences = ["They are derived by re-executing the trace in the twin of the scheduler: D begins."]

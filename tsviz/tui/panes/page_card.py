@@ -81,12 +81,13 @@ def _facts(scene: PagesScene, pages: PagesMap, group: int, page: int, width: int
     held = pages.tickets.get((group, page), ())
     if held:
         lines.append(fact("held by", Span(", ".join(f"operation {op}" for op in held), "warn")))
-    return lines + _cached(pages, group, page, width)
+    return lines + _cached(scene, pages, group, page, width)
 
 
-def _cached(pages: PagesMap, group: int, page: int, width: int) -> list[Line]:
+def _cached(scene: PagesScene, pages: PagesMap, group: int, page: int, width: int) -> list[Line]:
     if pages.live is None:
-        return wrapped("Kind and recency: not known without re-execution.", width, "dim", indent=1)
+        words = f"Kind and recency are not known without re-execution: {scene.live_words}"
+        return wrapped(words, width, "dim", indent=1)[:3]
     entry = pages.live.get((group, page))
     if entry is None:
         return wrapped("Not in the prefix index.", width, "dim", indent=1)
@@ -110,13 +111,14 @@ def _event_line(events: tuple[PageEvent, ...], here: int, width: int, y: int) ->
     glyph, role = _TURNS[event.what]
     digits = len(str(events[-1].round))
     past = y < here
-    who = f"{event.request} slot {event.slot}: " if event.request else ""
+    room = max(width - digits - len(event.words) - len(f" slot {event.slot}: ") - 5, 6)
+    who = f"{shorten(event.request, room)} slot {event.slot}: " if event.request else ""
     base = "cursor" if y == here - 1 else ""
     spans = (
         Span("▸" if base else " ", "accent"),
         Span(f"{event.round:>{digits}} ", "text" if past else "dim"),
         Span(f"{glyph} ", role),
-        Span(shorten(who, max(width // 2, 8)), "accent" if past else "dim"),
+        Span(who, "accent" if past else "dim"),
         Span(event.words, "text" if past else "dim"),
     )
     return clip(Line(spans, base, ("round", event.round)), width)

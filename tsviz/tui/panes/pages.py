@@ -241,8 +241,10 @@ def _parents_line(pages: PagesMap, width: int) -> Line:
             Span(f"  ? {grouped(pages.unknown_parents)} ", PAGE_MARKS["unknown"].role),
             Span(f"empty or cached ({grouped(pages.unknown_cached)} cached by the scheduler's count)", "dim"),
         ]
-    if not pages.live:
-        known = {"recorded": "recorded decisions", "derived": "derived decisions", "live": "re-executed"}
+    if pages.live is not None:
+        spans.append(Span("  caching: re-executed and verified", "good"))
+    else:
+        known = {"recorded": "recorded decisions", "derived": "derived decisions"}
         said = known.get(pages.source, "tsviz index tells more")
         spans.append(Span(f"  caching: {said}", "dim"))
     return clip(Line(tuple(spans)), width)

@@ -7,8 +7,8 @@ stop, the selected request's), and what was opened or closed by hand.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import islice
+from functools import lru_cache, partial
+from itertools import groupby, islice
 
 from rich.cells import cell_len
 
@@ -33,7 +33,7 @@ def phases(scene: Scene, story: RoundStory, width: int) -> list[Document]:
         parts.append(Lines((line(Span(" before the first phase", "heading")), *_facts(story.opening, width, 5))))
     for phase in story.phases:
         parts.append(Lines((_head(phase, scene, width), *_facts(phase.stop.facts, width, _INDENT))))
-        parts += _entries(scene, phase, width)
+        parts += _entries(scene, story, phase, width)
     if story.behind:
         parts.append(Lines((line(Span(" behind the plan", "heading")), *_facts(story.behind, width, 5))))
     return parts
@@ -46,11 +46,16 @@ def entries(story: RoundStory) -> list[Entry]:
 
 def open_entries(scene: Scene, story: RoundStory) -> frozenset[int]:
     """Return the first stops of the entries that are open."""
-    found = set(scene.folds)
+    return _opened(story, scene.folds, scene.stop, scene.selected)
+
+
+@lru_cache(maxsize=8)
+def _opened(story: RoundStory, folds: frozenset[int], stop: int | None, selected: int | None) -> frozenset[int]:
+    found = set(folds)
     for entry in entries(story):
         first, last = entry.stops[0].number, entry.stops[-1].end
-        mine = entry.submission == scene.selected and entry.submission >= 0
-        here = first <= scene.stop <= last if scene.stop is not None else mine
+        mine = entry.submission == selected and entry.submission >= 0
+        here = first <= stop <= last if stop is not None else mine
         if here and entry.stops[0].kind != IN_PLACE:
             found ^= {first}
     return frozenset(found)
@@ -70,26 +75,28 @@ def _head(phase: PhaseStory, scene: Scene, width: int) -> Line:
     return Line(spans, "cursor" if here else "", ("stop", phase.stop.number))
 
 
-def _entries(scene: Scene, phase: PhaseStory, width: int) -> Iterator[Document]:
-    story = scene.frame.story if scene.frame is not None else None
-    opened = open_entries(scene, story) if isinstance(story, RoundStory) else frozenset()
-    closed: list[Entry] = []
+def _entries(scene: Scene, story: RoundStory, phase: PhaseStory, width: int) -> Iterator[Document]:
     if not phase.entries:
         yield Lines((line(Span(" " * _INDENT + "nobody", "dim")),))
-    for entry in phase.entries:
-        if entry.stops[0].number in opened:
-            if closed:
-                yield _closed(closed, scene, width)
-                closed = []
-            yield _open(entry, scene, width)
-        else:
-            closed.append(entry)
-    if closed:
-        yield _closed(closed, scene, width)
+    number = story.phases.index(phase)
+    for piece in _pieces(story, open_entries(scene, story))[number]:
+        yield _open(piece, scene, width) if isinstance(piece, Entry) else _closed(piece, scene, width)
+
+
+@lru_cache(maxsize=8)
+def _pieces(story: RoundStory, opened: frozenset[int]) -> tuple[tuple[Entry | tuple[Entry, ...], ...], ...]:
+    """Return, per phase, its open entries alone and its closed ones in runs."""
+    found = []
+    for phase in story.phases:
+        pieces: list[Entry | tuple[Entry, ...]] = []
+        for is_open, group in groupby(phase.entries, key=lambda entry: entry.stops[0].number in opened):
+            run = tuple(group)
+            pieces += run if is_open else [run]
+        found.append(tuple(pieces))
+    return tuple(found)
 
 
 def _closed(run: Sequence[Entry], scene: Scene, width: int) -> Document:
-    run = tuple(run)
     at = None
     if scene.stop is not None:
         at = next((i for i, e in enumerate(run) if e.stops[0].number <= scene.stop <= e.stops[-1].end), None)

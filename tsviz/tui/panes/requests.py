@@ -24,12 +24,13 @@ class _Column:
     cells: int
 
 
+_PAGES_CELLS = 5
 _COLUMNS = (
     _Column("word", 7),
     _Column("computed", 8),
     _Column("prompt", 7),
     _Column("gen", 6),
-    _Column("pages", 5),
+    _Column("pages", _PAGES_CELLS),
     _Column("age", 6),
     _Column("retr", 4),
 )
@@ -151,7 +152,9 @@ def _cell(request: RequestLine, name: str) -> tuple[str, str]:
         case "gen":
             return grouped(request.generated_tokens), "text" if request.generated_tokens else "dim"
         case "pages":
-            return grouped(request.held_pages), "text" if request.held_pages else "dim"
+            each = "/".join(map(str, request.group_pages)) if len(request.group_pages) > 1 else ""
+            text = each if each and len(each) <= _PAGES_CELLS else grouped(request.held_pages)
+            return text, "text" if request.held_pages else "dim"
         case "age":
             return grouped(request.age_rounds), "dim"
         case _:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from tsviz.tui.causes import CAUSES
 from tsviz.tui.clean import fit
 from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, LANES, MARKS, OTHERS, OUTCOMES, UNKNOWN_STATE, Mark
 from tsviz.tui.keys import Key, display
 from tsviz.tui.lines import Line, Span, heading, line, wrapped
+from tsviz.tui.panes.finding_lines import CLEAN, NOT_CHECKABLE, SEVERITIES
 
 _KEY_CELLS = 14
 _WORD_CELLS = 12
@@ -77,11 +79,15 @@ def legend_lines(width: int) -> list[Line]:
         ("Marks of the timeline", MARKS.values()),
         ("What a stop ended with", OUTCOMES.values()),
         ("Marks", OTHERS),
+        ("Findings", (*SEVERITIES.values(), CLEAN, NOT_CHECKABLE)),
+        ("Causes of lost time", CAUSES.values()),
     )
     for title, marks in sections:
         lines += [line(""), heading(title, "", width)]
-        for mark in marks:
-            lines += _entry(f"{mark.glyph} {mark.word}", mark.role, mark.meaning, _WORD_CELLS, width)
+        shown = tuple(marks)
+        cells = max(_WORD_CELLS, *(len(mark.word) + 3 for mark in shown))
+        for mark in shown:
+            lines += _entry(f"{mark.glyph} {mark.word}", mark.role, mark.meaning, cells, width)
     lines += [line(""), heading("Bars and signs", "", width)]
     for glyph, role, meaning in _BARS:
         lines += _entry(glyph, role, meaning, _WORD_CELLS, width)

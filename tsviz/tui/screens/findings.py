@@ -122,6 +122,8 @@ class FindingsScreen(Over):
 
     def action_derive(self) -> None:
         """Re-execute the trace where decisions are not known."""
+        if self._study.derived.running:
+            return self.say("Decisions are being derived already; they are looked at as soon as they are there.")
         if not self._study.findings.known.derivable:
             return self.say("Decisions are known as far as they can be.")
         return self._study.ask_findings(derive=True)

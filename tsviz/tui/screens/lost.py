@@ -68,7 +68,7 @@ class LostScreen(Over):
         yield Pane(lambda _s, w, _h: detail(self._row, w), id="lost-detail")
 
     def _bars(self, _scene: object, width: int, height: int) -> Document:
-        nothing = instead(self._study.lost.known, self._of("fleet"), width, height)
+        nothing = instead(self._study.lost.known, self._study.derived, self._of("fleet"), width, height)
         return nothing or bars(self._chosen, self.cursor, width)
 
     def _of(self, view: str) -> list[LostKey]:
@@ -184,6 +184,8 @@ class LostScreen(Over):
 
     def action_derive(self) -> None:
         """Re-execute the trace where decisions are not known."""
+        if self._study.derived.running:
+            return self.say("Decisions are being derived already; they are looked at as soon as they are there.")
         if not self._study.lost.known.derivable:
             return self.say("Decisions are known as far as they can be.")
         return self._study.ask_lost(derive=True)

@@ -16,7 +16,7 @@ from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound
 from tsviz.tui.fetch import Fetcher
 from tsviz.tui.pages_keys import pages_bindings
-from tsviz.tui.pages_scene import PagesScene, PagesView, place
+from tsviz.tui.pages_scene import LivePages, PagesScene, PagesView, place
 from tsviz.tui.panes.page_card import page_facts, page_life
 from tsviz.tui.panes.pages import geometry, pages_map, parent_at, summary, under
 from tsviz.tui.panes.pages_edges import pages_bottom, pages_header
@@ -28,6 +28,8 @@ from tsviz.tui.widgets.grid_pane import GridPane
 from tsviz.tui.widgets.pane import Pane
 
 _COLUMNS_FOR_CARD = 100
+_LIVE_REST_S, _LIVE_AGAIN_S, _LIVE_WAIT_S = 0.15, 0.4, 0.02
+"""How long the cursor rests before the index is asked for, how long until it is asked again, how long a look takes."""
 _FRAME_COLUMNS = 3
 """Border and scrollbar of the map where it has the whole width."""
 
@@ -56,11 +58,19 @@ class PagesScreen(Screen[Left]):
             super().__init__()
             self.asked, self.found, self.life, self.lit = asked, found, life, lit
 
+    class Live(Message):
+        """The map with what is live in it, or why there is none; an empty text: not yet."""
+
+        def __init__(self, asked: tuple[object, ...], found: PagesMap | str) -> None:
+            super().__init__()
+            self.asked, self.found = asked, found
+
     def __init__(self, fetcher: Fetcher, head: TraceHead, round_: int, lit: int | None, lit_name: str) -> None:
         super().__init__()
         self._fetcher = fetcher
         self.scene = PagesScene(head, round_, lit=lit, lit_name=lit_name)
         self._asked: tuple[object, ...] = ()
+        self._live: LivePages | None = None
 
     def compose(self) -> ComposeResult:
         """Place the panes."""
@@ -77,6 +87,7 @@ class PagesScreen(Screen[Left]):
 
     def on_mount(self) -> None:
         """Ask for the map."""
+        self._later = self.set_timer(_LIVE_REST_S, self._ask_live, pause=True)
         self.query_one("#pages-map").focus()
         self._ask()
 
@@ -136,6 +147,37 @@ class PagesScreen(Screen[Left]):
             self.put(map=event.found, life=event.life, lit_pages=event.lit, round=event.found.round, loading=False,
                      error="")  # fmt: skip
             self._asked = (event.found.round, *event.asked[1:])
+            self._later.stop()
+            self._later = self.set_timer(_LIVE_REST_S, self._ask_live)
+
+    def _ask_live(self) -> None:
+        if self.scene.map is not None and self.scene.map.live is None:
+            self._fetcher.do("pages live", partial(self._fetch_live, self.scene.map, self._asked))
+
+    def _fetch_live(self, pages: PagesMap, asked: tuple[object, ...], view: RecordedView) -> None:
+        """Run on the fetching thread: take what is re-executed by now, without making anybody wait for it."""
+        if isinstance(view, PagesView):
+            self._live = view.pages.live
+            try:
+                self.post_message(self.Live(asked, self._live.over(pages, _LIVE_WAIT_S)))
+            except Exception as error:  # the recorded map stays, and says why it knows no more
+                self.post_message(self.Live(asked, f"{type(error).__name__}: {error}"))
+
+    def on_pages_screen_live(self, event: Live) -> None:
+        """Show what is live, or ask again in a while."""
+        if event.asked != self._asked:
+            return
+        if not isinstance(event.found, str):
+            self.put(map=event.found, live_words="")
+        elif event.found:
+            self.put(live_words=event.found)
+        else:
+            self._later = self.set_timer(_LIVE_AGAIN_S, self._ask_live)
+
+    def on_unmount(self) -> None:
+        """Stop re-executing."""
+        if self._live is not None:
+            self._live.close()
 
     def go(self, round_: int) -> None:
         """Go to a round, held to the trace; at its ends a sentence says so."""

@@ -1,4 +1,7 @@
-"""The server: textual-serve behind the guard, with a page that loads nothing from another host."""
+"""The server: textual-serve behind the guard, with a page that loads nothing from another host.
+
+The bridge and its web framework are an extra (`serve`); they are imported when a server is made.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import shlex
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-
-import aiohttp_jinja2
-from aiohttp import web
-from textual_serve.server import Server
+from typing import TYPE_CHECKING
 
 from tsviz.tui.serving.guard import LOOPBACK, WORDS, Asked, Guard, Verdict
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _POLICY = (
@@ -20,21 +23,33 @@ _POLICY = (
 )
 """Nothing but this server, whatever a trace or the page says; no other page may frame it."""
 
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
 
 
-class GuardedServer(Server):  # type: ignore[misc]
+class GuardedServer:
     """Serves one command, a process a browser tab, to whom the guard lets in."""
 
     def __init__(self, command: Sequence[str], title: str, listening: socket.socket) -> None:
-        """`listening` is bound to loopback already, so that the printed address is certain."""
-        port = listening.getsockname()[1]
-        super().__init__(shlex.join(command), host=LOOPBACK[0], port=port, title=title, templates_path=str(_TEMPLATES))
-        self.guard = Guard(port)
-        self._listening = listening
+        """`listening` is bound to loopback already, so that the printed address is certain.
 
-    async def _make_app(self) -> web.Application:
-        app: web.Application = await super()._make_app()
+        Raises ImportError where the extra is not installed.
+        """
+        from textual_serve.server import Server
+
+        self.port: int = listening.getsockname()[1]
+        self.guard = Guard(self.port)
+        self._title, self._listening = title, listening
+        self._bridge = Server(
+            shlex.join(command), host=LOOPBACK[0], port=self.port, title=title, templates_path=str(_TEMPLATES)
+        )
+        self._bridge.handle_index = self._index
+        self._bridge.on_startup = _say_nothing
+
+    async def application(self) -> web.Application:
+        """Return the bridge's routes with the guard in front of every one."""
+        from aiohttp import web
+
+        app: web.Application = await self._bridge._make_app()
 
         async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
             return await self._guarded(request, handler)
@@ -42,10 +57,9 @@ class GuardedServer(Server):  # type: ignore[misc]
         app.middlewares.append(web.middleware(guarded))
         return app
 
-    async def on_startup(self, app: web.Application) -> None:
-        """Print nothing: the command does."""
-
     async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        from aiohttp import web
+
         headers = request.headers
         asked = Asked(
             host=headers.get("Host", ""),
@@ -72,15 +86,23 @@ class GuardedServer(Server):  # type: ignore[misc]
             response.headers["Cache-Control"] = "no-store"
         return response
 
-    async def handle_index(self, request: web.Request) -> web.StreamResponse:
+    async def _index(self, request: web.Request) -> web.StreamResponse:
         """Answer the page; it connects to the loopback name under which it was asked for."""
-        context = {"title": self.title, "websocket_url": f"ws://{request.headers['Host']}/ws", "font_size": 16}
+        import aiohttp_jinja2
+
+        context = {"title": self._title, "websocket_url": f"ws://{request.headers['Host']}/ws", "font_size": 16}
         response: web.Response = aiohttp_jinja2.render_template("app_index.html", request, context)
         return response
 
     def run(self) -> None:
         """Serve until interrupted."""
-        web.run_app(self._make_app(), sock=self._listening, print=None, access_log=None)
+        from aiohttp import web
+
+        web.run_app(self.application(), sock=self._listening, print=None, access_log=None)
+
+
+async def _say_nothing(_app: web.Application) -> None:
+    """In place of the bridge's banner: the command prints the address."""
 
 
 def listen(port: int) -> socket.socket:

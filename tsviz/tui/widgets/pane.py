@@ -21,6 +21,7 @@ from tsviz.tui.scene import Build, Scene
 from tsviz.tui.theme import COMPONENTS, role_styles
 
 _role = attrgetter("role")
+_KEPT_STRIPS = 512
 
 
 class Pane(ScrollView, can_focus=True, inherit_bindings=False):
@@ -71,6 +72,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         self._built_for = Size(0, 0)
         self._made: dict[int, Line] = {}
         self._styles_of: dict[tuple[str, str], Style] = {}
+        self._strips: dict[tuple[Line, int], Strip] = {}
         self.lines_drawn = 0
         """Lines that were drawn so far: what tests hold against the height."""
 
@@ -152,6 +154,31 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         """Forget colours: the theme changed."""
         super().notify_style_update()
         self._styles_of.clear()
+        self._strips.clear()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines of a region; those that were drawn before are kept, with what the terminal is sent for them.
+
+        The toolkit makes several strips of every line (edges, padding, colours), which is most of the CPU of a frame.
+        A pane that has neither edge nor padding needs none of it.
+        """
+        if any(self.styles.gutter):
+            return super().render_lines(crop)
+        width = self.outer_size.width
+        drawn = [self._strip(y, width) for y in crop.line_range]
+        return drawn if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in drawn]
+
+    def _strip(self, y: int, width: int) -> Strip:
+        whole = self._line(y + self.scroll_offset.y) if 0 <= y < self._area.height else Line()
+        kept = self._strips.get((whole, width))
+        if kept is None:
+            kept = self.render_line(y).adjust_cell_length(width, self._style("text", ""))
+            for each in self.get_line_filters():
+                kept = kept.apply_filter(each, self.background_colors[1])
+            if len(self._strips) >= _KEPT_STRIPS:
+                self._strips.clear()
+            self._strips[whole, width] = kept
+        return kept
 
     def render_line(self, y: int) -> Strip:
         """Return visible line `y` as a strip; the last door at which a string is cleaned."""
