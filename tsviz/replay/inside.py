@@ -21,6 +21,9 @@ from .why_facts import Facts
 from .why_tree import Answer
 from .why_turns import Turns
 
+_EXPLAINED_ROWS = 10_000_000
+"""Above it the whole tables behind an answer take more memory than a viewer may."""
+_SLICED_ROUNDS = 2_000
 NO_DECISIONS = "Only plans were recorded: what stands behind them is derived by re-executing the trace."
 
 
@@ -101,6 +104,10 @@ class Inside:
         unknown = self.unknown(round_)
         if unknown is not None:
             return unknown
+        if self._part.rows("operations") > _EXPLAINED_ROWS:
+            first, last = max(1, round_ - _SLICED_ROUNDS), round_ + _SLICED_ROUNDS
+            words = f"Why reads whole tables, and this trace has {self._part.rows('operations'):,} rows: take a slice."
+            return NotKnown("too_large", words, f"tsviz slice {self._trace} {first}:{last} --out slice")
         try:
             return why(self._facts, self._turns, request, round_)
         except CannotSay as error:
