@@ -12,10 +12,12 @@ from typing import Any
 from unittest.mock import patch
 
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from tests.tui.helpers import main_screen, screen_text, settle
 from tsviz.cli.main import cli
 from tsviz.tui.app import DebuggerApp
+from tsviz.tui.screens.pages import PagesScreen
 
 SIZE = (140, 42)
 _PATIENCE_S = 90.0
@@ -46,17 +48,19 @@ def app_of(command: str) -> DebuggerApp:
     return made[0]
 
 
-def _at_work() -> bool:
+def _at_work(screen: Screen[Any]) -> bool:
+    if isinstance(screen, PagesScreen) and screen.scene.live_words.startswith("re-executing"):
+        return True
     return any(t.name.startswith("tsviz-") and t.name != "tsviz-fetch" for t in threading.enumerate())
 
 
 async def _rest(pilot: Pilot[None]) -> None:
-    """Wait until nothing is fetched and no job (findings, lost time, a query) is at work for a moment."""
+    """Wait until nothing is fetched and no job (findings, lost time, a query, live pages) is at work for a moment."""
     until, quiet = time.monotonic() + _PATIENCE_S, 0.0
     while quiet < _QUIET_S:
         await settle(pilot)
         await pilot.pause(0.05)
-        quiet = 0.0 if _at_work() else quiet + 0.05
+        quiet = 0.0 if _at_work(pilot.app.screen) else quiet + 0.05
         assert time.monotonic() < until, "a job did not come to an end"
     await settle(pilot)
 
