@@ -19,7 +19,8 @@ from tsviz.replay.recorded import open_view
 from tsviz.trace.reader import open_bundle
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.pages_scene import PagesScene
-from tsviz.tui.panes.pages import geometry, pages_map, parent_at
+from tsviz.tui.panes.page_card import page_facts
+from tsviz.tui.panes.pages import geometry, pages_map, parent_at, under
 from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
 from tsviz.tui.screens import pages
 from tsviz.tui.screens.main import MainScreen
@@ -238,6 +239,15 @@ def test_packed_parents_have_a_cell_a_page() -> None:
     assert line.text == "    1 a■2·· b▒     ∙     ?    a···· a···· a···· a····"
     scene = PagesScene(HEAD, 1, map=packed)
     assert [parent_at(scene, (60, 5), x, 0) for x in (7, 10, 11, 12, 15)] == [(1, 0), (1, 3), None, (2, 0), (2, 0)]
+
+
+def test_a_shared_page_says_by_how_many() -> None:
+    """Three requests hold page 2; the card and the line under the map say three, as its cell does."""
+    pages = replace(big_map(8), codes=(bytes([0, v.OWNED, v.SHARED, *[v.EMPTY] * 6]),))
+    scene = PagesScene(HEAD, 1, map=pages, parent=2)
+    assert pages_map(scene, 60, 5).line(0).text.startswith("    1 ■ 3 ")
+    assert page_facts(scene, 40, 9).line(0).text == " page 2 of full  3 shared"
+    assert "  3 shared" in under(scene, 80, 1).line(0).text
 
 
 def test_help_and_legend_have_a_line_for_everything() -> None:

@@ -13,6 +13,7 @@ from .findings_model import Ended, Subject, found, listed
 from .lifetimes import NEVER, Longs, PerRequest, column, words
 from .predicates import Absent
 from .why_facts import Facts
+from .why_tree import counted
 
 _OUTSIDE = frozenset((d.SCHEDULED, d.BOOTSTRAP, d.RESULT, d.REMOTE_TRANSFER))
 """Causes that the engine or a peer ends, not another request."""
@@ -177,7 +178,8 @@ def readmission(subject: Subject, rounds: int) -> Ended:
     return found(
         "readmission_waits",
         f"a readmission waits: {name!r} was retracted in round {first:,} and is out until round {last:,}, while"
-        f" {finished:,} others finished; {sealed:,} requests are sealed behind it",
+        f" {counted(finished, 'other')} finished; {counted(sealed, 'request')} {'is' if sealed == 1 else 'are'} sealed"
+        " behind it",
         (first, last), [name], rounds=most, finished=finished, sealed_requests=sealed,
     )  # fmt: skip
 

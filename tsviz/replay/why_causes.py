@@ -190,7 +190,8 @@ def chunk_progress(facts: Facts, holder: str, round_: int) -> tuple[Branch, ...]
     of = run + -(-(size - reached) // max(1, chunk))
     words = (
         f"{holder}: chunk {run:,} of {of:,}, {reached:,} of {counted(size, 'token')} computed; at {rate:,.0f} tokens"
-        f" a round (since round {int(life.op_round[first]):,}) {counted(left, 'round')} are left"
+        f" a round (since round {int(life.op_round[first]):,}) {counted(left, 'round')}"
+        f" {'is' if left == 1 else 'are'} left"
     )
     numbers = {
         "chunk": run, "chunks": of, "computed_tokens": reached, "prefill_tokens": size, "rounds_left": left,

@@ -68,7 +68,8 @@ _DISPLAY = {
     "left": "←", "right": "→", "up": "↑", "down": "↓", "shift+right": "shift+→", "shift+left": "shift+←",
     "escape": "esc", "full_stop": ".", "comma": ",",
     "plus": "+", "minus": "-", "equals_sign": "=", "right_curly_bracket": "}", "left_curly_bracket": "{",
-    "asterisk": "*", "ctrl+right": "ctrl+→", "ctrl+left": "ctrl+←", "pagedown": "pgdn", "pageup": "pgup",
+    "asterisk": "*", "question_mark": "?",
+    "ctrl+right": "ctrl+→", "ctrl+left": "ctrl+←", "pagedown": "pgdn", "pageup": "pgup",
 }  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def _facts(scene: PagesScene, pages: PagesMap, group: int, page: int, width: int
     parent = f"{grouped(scene.parent)}, page {scene.child + 1} of {described.packing}"
     lines = [
         clip(line(Span(f" page {grouped(page)}", "title"), Span(f" of {name}  ", "dim"),
-                  Span(f"{mark.glyph} {mark.word}", mark.role)), width),
+                  Span(f"{shares if mark.word == 'shared' else mark.glyph} {mark.word}", mark.role)), width),
         fact("group", f"{name} ({described.kind}), {counted(described.block_tokens, 'token')} a page"),
         fact("parent", parent if described.packing > 1 else grouped(scene.parent)),
     ]  # fmt: skip

@@ -268,8 +268,8 @@ def under(scene: PagesScene, width: int, _height: int) -> Document:
     group, page = where
     mark = BY_CODE[pages.codes[group][page]]
     spans = [Span(f"{said}  page {grouped(page)} of {shorten(pages.groups[group].name, 16)}", "dim")]
-    spans += [Span(f"  {mark.glyph} {mark.word}", mark.role)]
     owner, shares = pages.owners[group][page], pages.shares[group][page]
+    spans += [Span(f"  {shares if mark.word == 'shared' else mark.glyph} {mark.word}", mark.role)]
     if shares:
         spans.append(Span(f"  {shorten(pages.names.get(owner, str(owner)), 32)}"))
     if shares > 1:
