@@ -48,7 +48,8 @@ def command(
 
     A predicate is an SQL condition over the tables of docs/sql.md, which it names: rows of several tables go together
     by part, round and request. A query with a column `round` works as well. A verdict is a hit once, in the first round
-    in which the predicate holds of it; `verdicts.waited_rounds` counts its rounds. `retractions.request` is the victim.
+    in which the predicate holds of it; `verdicts.waited_rounds` counts its rounds. `retractions.request` lost its
+    pages; turns of the retraction loop that gave nothing back are asked for with `retractions.outcome`.
 
     \b
     tsviz hits run.tsviz "retractions.request = 'r17'"
