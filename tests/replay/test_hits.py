@@ -14,6 +14,8 @@ from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
 from tsviz.query.problem import Kind, Problem, QueryError
 from tsviz.replay.hits import LIMITS, Hits, Near, Unknown, Wanted, hits, hits_apart
+from tsviz.replay.index import build_index, open_indexed
+from tsviz.trace.reader import open_bundle
 
 
 @pytest.fixture
@@ -47,6 +49,19 @@ def test_the_victim_of_a_retraction_is_its_request(known: Locked) -> None:
     """`retractions.request` is the victim: b was retracted in round 4 at stop 6, and nobody else."""
     assert at(hits(known, "retractions.request = 'b'")) == [(4, 6, "b")]
     assert at(hits(known, "retractions.request = 'a'")) == []
+
+
+def test_a_retraction_is_that_a_request_lost_its_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """r3 lost its pages 3 times in `retract-and-grant`; 32 more turns that chose it are asked for by their outcome."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
+    path = Path(__file__).resolve().parents[2] / "traces" / "retract-and-grant"
+    build_index(open_bundle(path).parts[0])
+    locked = Locked(Catalog([open_indexed(path)]))
+    lost = at(hits(locked, "retractions.request = 'r3'"))
+    every = at(hits(locked, "retractions.request = 'r3' AND retractions.outcome IS NOT NULL"))
+    locked.close()
+    assert [request for _, _, request in lost] == ["r3"] * 3
+    assert len(every) == 3 + 32
 
 
 def test_a_verdict_is_a_hit_where_its_run_begins(known: Locked) -> None:

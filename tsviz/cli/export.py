@@ -11,7 +11,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
-from .traces import unreadable
+from .traces import unreadable, whole_traces
 
 if TYPE_CHECKING:
     from tsviz.query.locked import Locked
@@ -73,10 +73,11 @@ def command(
         raise CliError(ExitCode.USAGE, "expected one of --parquet, --csv and --perfetto")
     if unknown := sorted(set(tables) - set(exported_tables())):
         raise CliError(ExitCode.USAGE, f"no table {unknown[0]}", "there are " + ", ".join(exported_tables()))
+    paths = bundles_of(whole_traces(traces))
     with unreadable():
         if perfetto is not None:
-            _derive(bundles_of(traces))
-        bundles: list[Any] = [open_indexed(path) for path in bundles_of(traces)]
+            _derive(paths)
+        bundles: list[Any] = [open_indexed(path) for path in paths]
     try:
         if directory is not None:
             rows = _parquet(bundles, directory, tables)

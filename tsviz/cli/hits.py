@@ -13,7 +13,7 @@ from .output import BINARY, Format, Held, quiet_pipe, write
 from .params import seconds_option
 from .rows import format_option
 from .sql import OPENER, end_without, failure, tell, terminal_width, typed
-from .traces import parse_position
+from .traces import parse_position, whole_traces
 
 if TYPE_CHECKING:
     from tsviz.replay.hits import Near, Wanted
@@ -48,7 +48,8 @@ def command(
 
     A predicate is an SQL condition over the tables of docs/sql.md, which it names: rows of several tables go together
     by part, round and request. A query with a column `round` works as well. A verdict is a hit once, in the first round
-    in which the predicate holds of it; `verdicts.waited_rounds` counts its rounds. `retractions.request` is the victim.
+    in which the predicate holds of it; `verdicts.waited_rounds` counts its rounds. `retractions.request` lost its
+    pages; turns of the retraction loop that gave nothing back are asked for with `retractions.outcome`.
 
     \b
     tsviz hits run.tsviz "retractions.request = 'r17'"
@@ -95,8 +96,9 @@ def _run(
     from tsviz.replay.hits import LIMITS, hits_apart
 
     limits = replace(LIMITS, seconds=seconds, rows=limit)
-    predicate, bundles = typed(predicate), bundles_of([trace])
-    optional = unnamed(bundles, [trace])
+    traces = whole_traces([trace])
+    predicate, bundles = typed(predicate), bundles_of(traces)
+    optional = unnamed(bundles, traces)
     try:
         found = hits_apart(bundles, predicate, wanted, near, limits=limits, opener=opener, optional=optional)
     except QueryError as error:

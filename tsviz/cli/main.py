@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
-from typing import Any
+import threading
+from types import FrameType
+from typing import Any, Self
 
 import click
 
 from tsviz.version import __version__
 
 from .exit_codes import CliError, ExitCode
+from .output import quiet_pipe
 
 COMMANDS = {
     "record": "Run a workload through a scheduler and record every round.",
@@ -39,7 +43,17 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules that are imported on use."""
+    """A group whose commands live in modules that are imported on use, and end with 0 when their reader has left."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """Parse the command line; `--help` is written here."""
+        with quiet_pipe():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; click itself would end with 1 where standard output is closed."""
+        with quiet_pipe():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         """Return the names of all commands."""
@@ -73,30 +87,70 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of debugger.md, section 7."""
     _open_streams()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        code: Any = cli.main(arguments, prog_name="tsviz", standalone_mode=False, obj=arguments)
-        sys.stdout.flush()
-    except CliError as error:
-        error.show()
-        code = error.exit_code
-    except click.exceptions.Exit as error:
-        code = error.exit_code
-    except click.Abort:
-        click.echo("interrupted", err=True)
-        code = ExitCode.INTERRUPTED
-    except click.ClickException as error:
-        error.show()
-        code = ExitCode.USAGE
-    except BrokenPipeError:
+    with _Interrupts() as interrupts:
+        try:
+            code: Any = cli.main(arguments, prog_name="tsviz", standalone_mode=False, obj=arguments)
+            sys.stdout.flush()
+        except BaseException as error:
+            # Libraries make other errors of an interrupt (DuckDB a RuntimeError): what follows one is taken for it.
+            code = _interrupted(error) if interrupts.asked else _ended(error)
+    sys.exit(int(code or 0))
+
+
+def _ended(error: BaseException) -> Any:
+    """Say what ended a command, and return its exit code; raises what is a fault of ours."""
+    if isinstance(error, BrokenPipeError):
         # Whoever read our output has left; say nothing, and keep the interpreter from saying it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.OK
-    except OSError as error:
+        _discard_output()
+        return ExitCode.OK
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.Abort):
+        return _interrupted(error)
+    if isinstance(error, click.ClickException):
+        error.show()
+        return error.exit_code if isinstance(error, CliError) else ExitCode.USAGE
+    if isinstance(error, OSError):
         # Whatever a command reads, it answers for itself; what is left is what it writes.
         click.echo(f"error: {error.filename or 'standard output'}: {error.strerror or error}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.QUERY_FAILED
-    sys.exit(int(code or 0))
+        _discard_output()
+        return ExitCode.QUERY_FAILED
+    raise error
+
+
+def _interrupted(error: BaseException) -> ExitCode:
+    """Say that a command was interrupted, in its own words where it has some."""
+    if isinstance(error, CliError) and error.exit_code == ExitCode.INTERRUPTED:
+        error.show()
+    elif not isinstance(error, click.exceptions.Exit | SystemExit):
+        click.echo("interrupted", err=True)
+    return ExitCode.INTERRUPTED
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Interrupts:
+    """Notes ctrl-C, which raises KeyboardInterrupt as ever; where it means something else already, it stays that."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if ours and threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        raise KeyboardInterrupt
 
 
 def _open_streams() -> None:

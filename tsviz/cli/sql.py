@@ -15,6 +15,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
 from .params import seconds_option
+from .traces import whole_traces
 
 if TYPE_CHECKING:
     from tsviz.query.problem import Problem
@@ -97,7 +98,7 @@ def command(
                 _list_columns(schema, kind)
             else:
                 paths, sql = _split(arguments, file)
-                _run(paths, sql, kind, limit or None, timeout, memory, opener)
+                _run(whole_traces(paths), sql, kind, limit or None, timeout, memory, opener)
     except KeyboardInterrupt:
         context.exit(ExitCode.INTERRUPTED)
 

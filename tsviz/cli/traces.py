@@ -1,21 +1,25 @@
-"""The TRACE argument: a bundle, and where in it (`[node/rank:]` and `@round.stop`, architecture.md, section 4)."""
+"""The TRACE argument: a bundle, and where in it (`@[node/rank:]round.stop`, architecture.md, section 4)."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from .exit_codes import CliError, ExitCode
+from .output import clean
 
 if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
 
 _POSITION = re.compile(r"(?:(?P<node>[A-Za-z0-9_-]+)/(?P<rank>\d+):)?(?P<round>\d+)(?:\.(?P<stop>\d+))?")
+_PART = re.compile(r"(?P<node>[A-Za-z0-9_-]+)/(?P<rank>\d+):?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +34,34 @@ class Place:
 
 
 def parse_place(text: str) -> Place:
-    """Parse `TRACE[@[NODE/RANK:]ROUND[.STOP]]`. A path that exists as it stands has no position."""
+    """Parse `TRACE[@[NODE/RANK:]ROUND[.STOP]]` or `TRACE@NODE/RANK`. A path that exists as it stands has none."""
     head, at, tail = text.rpartition("@")
     if not at or os.path.exists(text):  # noqa: PTH110 (Path.exists raises for a loop of links)
         return Place(Path(text))
     place = parse_position(tail, Path(head))
     if place is None:
-        raise CliError(ExitCode.USAGE, f"{text}: expected TRACE@[NODE/RANK:]ROUND[.STOP], found {tail!r} behind the @")
+        wanted = "TRACE@[NODE/RANK:]ROUND[.STOP] or TRACE@NODE/RANK"
+        raise CliError(ExitCode.USAGE, f"{text}: expected {wanted}, found {tail!r} behind the @")
     return place
 
 
+def whole_traces(paths: Sequence[str]) -> list[str]:
+    """Return traces for a command that is about all of each; a position behind one is passed over, and that is said."""
+    found = []
+    for text in paths:
+        head, at, tail = text.rpartition("@")
+        passed_over = bool(at) and not os.path.exists(text) and os.path.exists(head)  # noqa: PTH110 (see parse_place)
+        if passed_over and parse_position(tail, Path(head)) is not None:
+            click.echo(clean(f"{head}: the whole trace is read; the position {tail} is passed over"), err=True)
+            text = head
+        found.append(text)
+    return found
+
+
 def parse_position(text: str, path: Path) -> Place | None:
-    """Parse `[NODE/RANK:]ROUND[.STOP]` in the bundle at `path`; None for anything else."""
+    """Parse `[NODE/RANK:]ROUND[.STOP]` or `NODE/RANK` in the bundle at `path`; None for anything else."""
+    if part := _PART.fullmatch(text):
+        return Place(path, part["node"], int(part["rank"]))
     match = _POSITION.fullmatch(text)
     if match is None:
         return None

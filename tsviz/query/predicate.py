@@ -6,7 +6,8 @@ several tables, rows of one part and round go together, of one request where bot
 
 Two tables are watched through more than they hold. `verdicts` are runs of rounds: a run is a hit once, in the first
 round in which the predicate holds of it, and has `since_round` and `waited_rounds` besides its columns. `retractions`
-have the victim as their `request` too.
+are the times a request lost its pages, and have the victim as their `request` too; turns that gave nothing back, of
+which the table has many more, are asked about by a predicate that names `outcome`.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ _WAITS = ("since_round", "waited_rounds")
 _RUNS, _TURNS = "verdicts", "retractions"
 _WATCHED = {
     _RUNS: '"verdict_rounds"',
-    _TURNS: "(SELECT *, nullif(victim, '') AS request FROM retractions)",
+    _TURNS: "(SELECT *, nullif(victim, '') AS request FROM retractions WHERE outcome = 'retracted')",
 }
+_EVERY_TURN = "(SELECT *, nullif(victim, '') AS request FROM retractions)"
 _AT_POINTS = (
     "(SELECT *, since_round + waited_rounds - 1 AS round FROM (SELECT *, unnest(list_filter([{}],"
     " lambda w: w BETWEEN 1 AND rounds))::INTEGER AS waited_rounds FROM verdict_runs))"
@@ -84,7 +86,8 @@ def positions(predicate: str) -> Positions:
     tables = list(dict.fromkeys(head.name for head, _ in qualified)) or [_only_table(found)]
     by_round = len(tables) > 1 or any(word.name in _WAITS for word in found)
     points = turning_points(found) if tables == [_RUNS] and not inner else None
-    head, tail = _around(tables, by_round=by_round, points=points)
+    every_turn = any(word.name == "outcome" for word in found)
+    head, tail = _around(tables, by_round=by_round, points=points, every_turn=every_turn)
     return Positions(f"{head}{text}\n{tail}", len(head), _reads_decisions((*tables, *inner)))
 
 
@@ -160,13 +163,17 @@ def _only_table(found: Sequence[Word]) -> str:
     return having[0]
 
 
-def _around(tables: Sequence[str], *, by_round: bool, points: Sequence[str] | None) -> tuple[str, str]:
+def _around(
+    tables: Sequence[str], *, by_round: bool, points: Sequence[str] | None, every_turn: bool
+) -> tuple[str, str]:
     """Return what stands in front of the predicate and behind it; `points` are the only waits that matter."""
     sources = []
     for index, table in enumerate(tables):
         source = f'"{table}"' if table == _RUNS and not by_round else _WATCHED.get(table, f'"{table}"')
         if table == _RUNS and by_round and points is not None:
             source = _AT_POINTS.format(", ".join(points))
+        if table == _TURNS and every_turn:
+            source = _EVERY_TURN
         sources.append(f'{source} AS "{table}"' + (f" ON {_together(tables[: index + 1])}" if index else ""))
     columns = [f"{_of(tables[0], name)} AS {name}" for name in PLACE]
     columns.append(f"{_of(tables[0], _round(tables[0]))} AS round")
