@@ -65,6 +65,11 @@ class Jobs:
         """Return whether a job of that kind is at work."""
         return kind in self._running
 
+    @property
+    def busy(self) -> bool:
+        """Whether any job is at work."""
+        return bool(self._running)
+
     def cancel(self, kind: str) -> bool:
         """End the job of that kind; return whether there was one."""
         running = self._running.pop(kind, None)
