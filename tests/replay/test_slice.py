@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from tsviz.replay.findings import BY_NAME, check_part
 from tsviz.replay.index import build_index
 from tsviz.replay.recorded import PartView
 from tsviz.replay.reexecute import NoKeyframe
@@ -84,6 +85,14 @@ def test_decisions_derived_of_a_slice_are_those_of_the_whole(
             row.pop("item")  # counted from the first decision that is told of a round
         assert [row for row in new if row["round"] >= FIRST] == old
         assert name != "victims" or old
+
+
+def test_rows_from_before_a_slice_are_of_none_of_its_plans(sliced: Bundle) -> None:
+    """Rows from before the slice are in it, and no plan of it is said to break the budget of 2 tokens by them."""
+    part = sliced.parts[0]
+    assert min(part.table("operations")["round"].to_pylist()) < FIRST
+    (one,) = check_part(sliced, part, None, [BY_NAME["plan_breach"]])
+    assert one.outcome == "not_found"
 
 
 def test_a_slice_is_refused_where_it_cannot_go_on(sliced: Bundle, whole: Bundle, tmp_path: Path) -> None:
