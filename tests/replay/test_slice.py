@@ -14,6 +14,8 @@ from tsviz.replay.recorded import PartView
 from tsviz.replay.reexecute import NoKeyframe
 from tsviz.replay.slice import BadRange, write_slice
 from tsviz.replay.verify import verify
+from tsviz.replay.whatif import study
+from tsviz.replay.whatif_source import CannotRetime
 from tsviz.scheduler import compat as twin
 from tsviz.trace.reader import Bundle, open_bundle
 
@@ -108,6 +110,12 @@ def test_a_slice_is_refused_where_it_cannot_go_on(sliced: Bundle, whole: Bundle,
     assert "the twin leaves the recording in round 1 " in done.no_keyframe
     with pytest.raises(NoKeyframe, match="a slice from round 30 without a keyframe"):
         verify(open_bundle(tmp_path / "left").parts[0], twin)
+
+
+def test_a_slice_cannot_be_run_again_with_knobs(sliced: Bundle) -> None:
+    """What-if refuses a slice, whose requests' beginnings it does not have, and says from which round it is."""
+    with pytest.raises(CannotRetime, match="a slice from round 30: expected a trace from its first round"):
+        study(sliced.parts[0], twin)
 
 
 def test_a_slice_from_the_first_round_can_be_verified(whole: Bundle, tmp_path: Path) -> None:
