@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from tsviz.replay.blame import BEFORE_SLICE, blame, left_out
 from tsviz.replay.findings import BY_NAME, check_part
 from tsviz.replay.index import build_index
 from tsviz.replay.recorded import PartView
@@ -16,6 +17,7 @@ from tsviz.replay.slice import BadRange, write_slice
 from tsviz.replay.verify import verify
 from tsviz.replay.whatif import study
 from tsviz.replay.whatif_source import CannotRetime
+from tsviz.replay.why import facts_of
 from tsviz.scheduler import compat as twin
 from tsviz.trace.reader import Bundle, open_bundle
 
@@ -110,6 +112,21 @@ def test_a_slice_is_refused_where_it_cannot_go_on(sliced: Bundle, whole: Bundle,
     assert "the twin leaves the recording in round 1 " in done.no_keyframe
     with pytest.raises(NoKeyframe, match="a slice from round 30 without a keyframe"):
         verify(open_bundle(tmp_path / "left").parts[0], twin)
+
+
+@pytest.mark.parametrize("first, begun", [(FIRST, 0), (5, 1)])
+def test_time_before_a_slice_has_no_cause(whole: Bundle, tmp_path: Path, first: int, begun: int) -> None:
+    """Nothing is known from arrival to the slice's first plan; c, whose first token is before round 5, is left out."""
+    write_slice(whole, whole.parts[0], first, LAST, tmp_path / "cut")
+    part = open_bundle(tmp_path / "cut").parts[0]
+    start_ns = whole.parts[0].table("rounds")["start_ns"].to_pylist()[first - 1]
+    facts = facts_of(part, None)
+    lost = blame(facts)
+    assert {one.request for one in lost} == {"a", "b", "d"}
+    assert left_out(facts) == begun
+    for one in lost:
+        assert one.causes[BEFORE_SLICE] == start_ns - one.begin_ns
+        assert sum(one.causes.values()) == one.span_ns
 
 
 def test_a_slice_cannot_be_run_again_with_knobs(sliced: Bundle) -> None:
