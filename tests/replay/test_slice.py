@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from tsviz.replay.whatif import study
 from tsviz.replay.whatif_source import CannotRetime
 from tsviz.replay.why import facts_of
 from tsviz.scheduler import compat as twin
+from tsviz.trace import compact
 from tsviz.trace.reader import Bundle, open_bundle
 
 from .apart_runs import locked, record
@@ -140,6 +142,21 @@ def test_a_slice_from_the_first_round_can_be_verified(whole: Bundle, tmp_path: P
     write_slice(whole, whole.parts[0], 1, 20, tmp_path / "head")
     found = verify(open_bundle(tmp_path / "head").parts[0], twin)
     assert (found.complete, found.verified_rounds) == (True, 20)
+
+
+def test_a_slice_that_cannot_be_written_leaves_nothing(
+    whole: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full when the tables are compacted: the folder is gone, and the same slice can be asked again."""
+
+    def full(_directory: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(compact, "compact_part", full)
+        write_slice(whole, whole.parts[0], FIRST, LAST, tmp_path / "slice")
+    assert not (tmp_path / "slice").exists()
+    assert write_slice(whole, whole.parts[0], FIRST, LAST, tmp_path / "slice").last_round == LAST
 
 
 def test_rounds_outside_the_trace_are_refused(whole: Bundle, tmp_path: Path) -> None:
