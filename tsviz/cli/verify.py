@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 @click.command("verify", short_help="Re-execute a trace and compare every round.")
 @click.argument("trace")
 @click.option(
-    "--with", "scheduler", type=click.Choice(NAMES), default="real", show_default="real; twin for a slice",
-    help="Who re-executes.",
+    "--with", "scheduler", type=click.Choice(NAMES), default="real", show_default=True,
+    help="Who re-executes; a slice by itself the twin.",
 )  # fmt: skip
 @format_option
 def command(trace: str, scheduler: str, form: str) -> None:
