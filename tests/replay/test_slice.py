@@ -26,6 +26,7 @@ from tsviz.trace.reader import Bundle, open_bundle
 from .apart_runs import locked, record
 
 FIRST, LAST = 30, 45
+TRACES = Path(__file__).resolve().parents[2] / "traces"
 
 
 @pytest.fixture
@@ -114,6 +115,20 @@ def test_a_slice_is_refused_where_it_cannot_go_on(sliced: Bundle, whole: Bundle,
     assert "the twin leaves the recording in round 1 " in done.no_keyframe
     with pytest.raises(NoKeyframe, match="a slice from round 30 without a keyframe"):
         verify(open_bundle(tmp_path / "left").parts[0], twin)
+
+
+def test_what_came_before_a_slice_makes_no_finding_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies that were out at its start pin pages, and who was retracted by then had run: the whole has neither."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    for name, first, finding in (
+        ("escalating-headroom", 848, "head_of_line"), ("mixed-undeclared-livelock", 1400, "page_breach"),
+    ):  # fmt: skip
+        bundle = open_bundle(TRACES / name)
+        write_slice(bundle, bundle.parts[0], first, first + 100, tmp_path / name)
+        cut = open_bundle(tmp_path / name)
+        (part,) = cut.parts
+        (one,) = check_part(cut, part, facts_of(part, build_index(part)), [BY_NAME[finding]])
+        assert one.outcome == "not_found", one.sentence
 
 
 @pytest.mark.parametrize("first, begun", [(FIRST, 0), (5, 1)])
