@@ -32,6 +32,11 @@ def test_slice_writes_a_trace_that_verifies(tsviz: Tsviz, trace: Path, tmp_path:
     ]
     verified = tsviz("verify", out, "--with", "twin", "--format", "json")
     assert (verified.code, verified.json()[0]["verified_rounds"]) == (0, 16), verified.err
+    by_default = tsviz("verify", out, "--format", "json")
+    assert (by_default.code, by_default.json()) == (0, verified.json())
+    assert by_default.err == "a slice from round 30: only the twin can re-execute it (--with twin)\n"
+    refused = tsviz("verify", out, "--with", "real")
+    assert (refused.code, "say --with twin" in refused.err) == (2, True)
     assert tsviz("index", out).code == 0
     why = tsviz("why", out, "a@40")
     assert why.code == 0, why.err

@@ -26,6 +26,16 @@ def test_a_report_is_written_over_a_report_and_over_nothing_else(tsviz: Tsviz, t
     assert [file.name for file in tmp_path.iterdir()] == ["out.html"]
 
 
+def test_a_report_goes_to_standard_output(tsviz: Tsviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `-o -` the page is what the command says, and no file of that name is made."""
+    pytest.importorskip("plotly", reason="needs the extra `report`")
+    monkeypatch.chdir(tmp_path)
+    ended = tsviz("report", TRACE, "--recorded-only", "-o", "-")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("<!DOCTYPE html>") and ended.out.rstrip().endswith("</html>")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_cannot_be_reported_says_so(tsviz: Tsviz, tmp_path: Path) -> None:
     """A trace that is not there is unreadable; a report into a bundle or a folder that is not there is wrong usage."""
     pytest.importorskip("plotly", reason="needs the extra `report`")

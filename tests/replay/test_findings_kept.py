@@ -14,6 +14,7 @@ from tsviz.replay.findings_model import Checked
 from tsviz.replay.index import build_index
 from tsviz.replay.why import facts_of
 from tsviz.replay.why_facts import Facts
+from tsviz.trace.errors import Damaged
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).resolve().parents[2] / "traces"
@@ -96,6 +97,25 @@ def test_a_trace_that_changed_is_checked_anew(cache: Path, tmp_path: Path) -> No
     shutil.rmtree(path)
     shutil.copytree(TRACES / "head-of-line", path)
     assert kept(path, "none 0", Asked(None)) != first
+
+
+def test_damaged_tables_are_not_answered_for(cache: Path, tmp_path: Path) -> None:
+    """A flipped byte in a table is told although everything was kept; of a large part only one in the footer."""
+    path = tmp_path / "trace"
+    shutil.copytree(TRACES / "retract-and-grant", path)
+    kept(path, "none 0", Asked(None))
+    (file,) = path.glob("parts/*/cold/operations.parquet")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(Damaged, match=r"operations\.parquet"):
+        kept(path, "none 0", Asked(None))
+    part = open_bundle(path).parts[0]
+    part.check_bytes(whole_bytes=0)
+    data[-12] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(Damaged, match="footer"):
+        part.check_bytes(whole_bytes=0)
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(cache: Path) -> None:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
+from tsviz.replay.blame import BEFORE_SLICE, blame, left_out
+from tsviz.replay.findings import BY_NAME, check_part
 from tsviz.replay.index import build_index
 from tsviz.replay.recorded import PartView
 from tsviz.replay.reexecute import NoKeyframe
 from tsviz.replay.slice import BadRange, write_slice
 from tsviz.replay.verify import verify
+from tsviz.replay.whatif import study
+from tsviz.replay.whatif_source import CannotRetime
+from tsviz.replay.why import facts_of
 from tsviz.scheduler import compat as twin
+from tsviz.trace import compact
 from tsviz.trace.reader import Bundle, open_bundle
 
 from .apart_runs import locked, record
 
 FIRST, LAST = 30, 45
+TRACES = Path(__file__).resolve().parents[2] / "traces"
 
 
 @pytest.fixture
@@ -86,6 +94,14 @@ def test_decisions_derived_of_a_slice_are_those_of_the_whole(
         assert name != "victims" or old
 
 
+def test_rows_from_before_a_slice_are_of_none_of_its_plans(sliced: Bundle) -> None:
+    """Rows from before the slice are in it, and no plan of it is said to break the budget of 2 tokens by them."""
+    part = sliced.parts[0]
+    assert min(part.table("operations")["round"].to_pylist()) < FIRST
+    (one,) = check_part(sliced, part, None, [BY_NAME["plan_breach"]])
+    assert one.outcome == "not_found"
+
+
 def test_a_slice_is_refused_where_it_cannot_go_on(sliced: Bundle, whole: Bundle, tmp_path: Path) -> None:
     """Another scheduler than the twin has no state to go on from; a trace that the twin left before it has none."""
     with pytest.raises(NoKeyframe, match="another scheduler, which would have to begin before round 30"):
@@ -101,11 +117,61 @@ def test_a_slice_is_refused_where_it_cannot_go_on(sliced: Bundle, whole: Bundle,
         verify(open_bundle(tmp_path / "left").parts[0], twin)
 
 
+def test_what_came_before_a_slice_makes_no_finding_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies that were out at its start pin pages, and who was retracted by then had run: the whole has neither."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    for name, first, finding in (
+        ("escalating-headroom", 848, "head_of_line"), ("mixed-undeclared-livelock", 1400, "page_breach"),
+    ):  # fmt: skip
+        bundle = open_bundle(TRACES / name)
+        write_slice(bundle, bundle.parts[0], first, first + 100, tmp_path / name)
+        cut = open_bundle(tmp_path / name)
+        (part,) = cut.parts
+        (one,) = check_part(cut, part, facts_of(part, build_index(part)), [BY_NAME[finding]])
+        assert one.outcome == "not_found", one.sentence
+
+
+@pytest.mark.parametrize("first, begun", [(FIRST, 0), (5, 1)])
+def test_time_before_a_slice_has_no_cause(whole: Bundle, tmp_path: Path, first: int, begun: int) -> None:
+    """Nothing is known from arrival to the slice's first plan; c, whose first token is before round 5, is left out."""
+    write_slice(whole, whole.parts[0], first, LAST, tmp_path / "cut")
+    part = open_bundle(tmp_path / "cut").parts[0]
+    start_ns = whole.parts[0].table("rounds")["start_ns"].to_pylist()[first - 1]
+    facts = facts_of(part, None)
+    lost = blame(facts)
+    assert {one.request for one in lost} == {"a", "b", "d"}
+    assert left_out(facts) == begun
+    for one in lost:
+        assert one.causes[BEFORE_SLICE] == start_ns - one.begin_ns
+        assert sum(one.causes.values()) == one.span_ns
+
+
+def test_a_slice_cannot_be_run_again_with_knobs(sliced: Bundle) -> None:
+    """What-if refuses a slice, whose requests' beginnings it does not have, and says from which round it is."""
+    with pytest.raises(CannotRetime, match="a slice from round 30: expected a trace from its first round"):
+        study(sliced.parts[0], twin)
+
+
 def test_a_slice_from_the_first_round_can_be_verified(whole: Bundle, tmp_path: Path) -> None:
     """Nothing came before round 1, so all its rounds are made again."""
     write_slice(whole, whole.parts[0], 1, 20, tmp_path / "head")
     found = verify(open_bundle(tmp_path / "head").parts[0], twin)
     assert (found.complete, found.verified_rounds) == (True, 20)
+
+
+def test_a_slice_that_cannot_be_written_leaves_nothing(
+    whole: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full when the tables are compacted: the folder is gone, and the same slice can be asked again."""
+
+    def full(_directory: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(compact, "compact_part", full)
+        write_slice(whole, whole.parts[0], FIRST, LAST, tmp_path / "slice")
+    assert not (tmp_path / "slice").exists()
+    assert write_slice(whole, whole.parts[0], FIRST, LAST, tmp_path / "slice").last_round == LAST
 
 
 def test_rounds_outside_the_trace_are_refused(whole: Bundle, tmp_path: Path) -> None:

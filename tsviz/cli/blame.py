@@ -29,7 +29,7 @@ def command(trace: str, request: str | None, by: str, form: str) -> None:
     What became of a request in a round holds from that plan to the next; the causes of a span add up to it exactly.
     `mean_ns` is a request for ttft, a token for tpot.
     """
-    from tsviz.replay.blame import blame, shares
+    from tsviz.replay.blame import blame, left_out, shares
     from tsviz.replay.why import facts_of
 
     place = parse_place(trace)
@@ -42,6 +42,11 @@ def command(trace: str, request: str | None, by: str, form: str) -> None:
             if not chosen:
                 raise CliError(ExitCode.USAGE, f"{place.path}: no request {request!r} in this trace")
         found = shares(blame(facts, chosen), "request" if request is not None else by)
+        unknown = left_out(facts, chosen)
+    if unknown:
+        click.echo(
+            f"{unknown:,} requests are left out: their first token or arrival is not known before the slice", err=True
+        )
     rows = [
         {
             by if by != "cause" else "of": s.key, "span": s.phase, "cause": s.cause, "time_ns": s.time_ns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
 
 _MEMORY_BYTES = 2 << 30
+_STANDARD_OUTPUT = Path("-")
 
 
 @click.command("report", short_help="Write one offline HTML file about a trace.")
 @click.argument("trace")
 @click.option(
     "-o", "--out", "out", type=OutputPath(dir_okay=False), metavar="FILE",
-    help="Where to write it; without it NAME.html in this folder.",
+    help="Where to write it; without it NAME.html in this folder; - is standard output.",
 )  # fmt: skip
 @click.option("--recorded-only", is_flag=True, help="Do not derive decisions; what needs them is left out.")
 def command(trace: str, out: Path | None, recorded_only: bool) -> None:
@@ -52,6 +54,9 @@ def command(trace: str, out: Path | None, recorded_only: bool) -> None:
         html = page(subject, code)
     except QueryError as error:
         raise CliError(ExitCode.QUERY_FAILED, f"{place.path}: {error.problem.message}") from error
+    if out == _STANDARD_OUTPUT:
+        sys.stdout.buffer.write(html.encode())
+        return
     target = out or Path(f"{place.path.resolve().name}.html")
     _write(target, html)
     click.echo(f"{target}: {len(html.encode()) / 1e6:.2f} MB", err=True)

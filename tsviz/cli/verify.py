@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from .exit_codes import CliError, ExitCode
 from .progress import clear_progress, rounds_progress
@@ -13,12 +14,18 @@ from .schedulers import NAMES
 from .sheltered import load_sheltered
 from .traces import open_place, parse_place, unreadable
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tsviz.trace.reader import Part
+
 
 @click.command("verify", short_help="Re-execute a trace and compare every round.")
 @click.argument("trace")
 @click.option(
-    "--with", "scheduler", type=click.Choice(NAMES), default="real", show_default=True, help="Who re-executes."
-)
+    "--with", "scheduler", type=click.Choice(NAMES), default="real", show_default=True,
+    help="Who re-executes; a slice by itself the twin.",
+)  # fmt: skip
 @format_option
 def command(trace: str, scheduler: str, form: str) -> None:
     """Re-execute the calls of TRACE in a fresh scheduler and compare the digests of every round.
@@ -26,12 +33,13 @@ def command(trace: str, scheduler: str, form: str) -> None:
     Every part is checked, unless TRACE names one (TRACE@P/0:1) ; a round in TRACE@ROUND ends the check there.
     The first difference of a part is named by round, field, expected and got; the exit code is then 5.
     """
-    module = load_sheltered(scheduler)
-    from tsviz.replay.verify import verify
-
     place = parse_place(trace)
     bundle, chosen = open_place(place)
     parts = bundle.parts if place.node is None else [chosen]
+    scheduler = _who(scheduler, parts)
+    module = load_sheltered(scheduler)
+    from tsviz.replay.verify import verify
+
     if place.round is not None and not 1 <= place.round <= chosen.last_round:
         raise CliError(ExitCode.USAGE, f"{trace}: rounds are 1 to {chosen.last_round:,}")
     rows: list[dict[str, Any]] = []
@@ -54,3 +62,15 @@ def command(trace: str, scheduler: str, form: str) -> None:
     print_rows(rows, form)
     if diverged:
         raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the {scheduler} scheduler does not make these plans")
+
+
+def _who(scheduler: str, parts: Sequence[Part]) -> str:
+    """Return who re-executes: of a slice the twin, since only it goes on from a keyframe. Raises `CliError`."""
+    start = next((part.meta["starts_at"] for part in parts if "starts_at" in part.meta), None)
+    if start is None or scheduler != "real":
+        return scheduler
+    if click.get_current_context().get_parameter_source("scheduler") is not ParameterSource.DEFAULT:
+        words = f"--with real: the real package cannot begin at round {start}, where this slice does; say --with twin"
+        raise CliError(ExitCode.USAGE, words)
+    click.echo(f"a slice from round {start}: only the twin can re-execute it (--with twin)", err=True)
+    return "twin"

@@ -26,6 +26,8 @@ AT_ENGINE = "not_submitted"
 """From arrival to the submit call."""
 BEFORE_PLAN = "before_first_plan"
 """From the submit call to the first plan that could take the request."""
+BEFORE_SLICE = "before_slice"
+"""In a slice, from arrival to its first plan, of a request that was submitted before it: that is not known."""
 AGAIN = "scheduled_again"
 """A row that computed nothing but positions which had been computed before, after a retraction."""
 UNKNOWN = "unknown"
@@ -34,6 +36,7 @@ UNKNOWN = "unknown"
 OWN_CAUSES = {
     AT_ENGINE: "from arrival to the submit call",
     BEFORE_PLAN: "from the submit call to the first plan behind it",
+    BEFORE_SLICE: "not known before the slice",
     AGAIN: "scheduled, but all positions of its row had been computed before a retraction",
     UNKNOWN: "no decision is known for the round",
 }
@@ -96,10 +99,20 @@ class Share:
 
 
 def blame(facts: Facts, submissions: Sequence[int] | None = None) -> list[Lost]:
-    """Return the split spans of accepted requests, in order of submission; all of them, or those named."""
+    """Return the split spans of accepted requests, in order of submission; all of them, or those named.
+
+    Of a slice those are left out of which the arrival or the first token is not known (`left_out`).
+    """
     times = _Times(facts)
     chosen = range(facts.life.count) if submissions is None else submissions
     return [lost for submission in chosen if facts.life.accepted[submission] for lost in times.spans(submission)]
+
+
+def left_out(facts: Facts, submissions: Sequence[int] | None = None) -> int:
+    """Return how many accepted requests have no span because arrival or first token lie before the slice, unknown."""
+    times = _Times(facts)
+    chosen = range(facts.life.count) if submissions is None else submissions
+    return sum(times.untimed(submission) for submission in chosen if facts.life.accepted[submission])
 
 
 def class_of(request: str) -> str:
@@ -139,12 +152,12 @@ class _Times:
         self._round, self._start = column(rounds, "round").astype(np.int64), column(rounds, "start_ns").astype(np.int64)
         calls, submissions, events = part.table("calls"), part.table("submissions"), part.table("events")
         seq, time = column(calls, "seq").astype(np.int64), column(calls, "time_ns").astype(np.int64)
-        at = np.searchsorted(seq, column(submissions, "call_seq"))
+        made = column(submissions, "call_seq")
+        at = np.searchsorted(seq, made)
+        self._before = made < seq[0] if len(seq) else np.ones(len(made), np.bool_)
+        no_arrival = np.array(submissions["arrival_ns"].is_null().to_numpy(), np.bool_)
         self._submitted: Longs = time[at]
-        arrival = submissions["arrival_ns"]
-        self._arrival: Longs = np.where(
-            np.array(arrival.is_null().to_numpy(), np.bool_), self._submitted, column(submissions, "arrival_ns")
-        )
+        self._arrival: Longs = np.where(no_arrival, self._submitted, column(submissions, "arrival_ns"))
         applied = np.array(events["applied"].to_numpy(zero_copy_only=False), np.bool_)
         tokens = np.where(applied, column(events, "token_count"), 0).astype(np.int64)
         owner = column(events, "submission").astype(np.int64)
@@ -157,12 +170,20 @@ class _Times:
         self._first[owners[::-1]] = landed[::-1]
         first_seq = np.full(life.count, -1, np.int64)
         first_seq[owners[::-1]] = self._landing_seq[::-1]
+        begun = (first_seq >= 0) & (first_seq < seq[0]) if len(seq) else first_seq >= 0
+        self._untimed = begun | (self._before & no_arrival)
         with_first = rows[self._landing_seq == first_seq[owners]]
         self._first_tokens = np.bincount(owner[with_first], weights=tokens[with_first], minlength=life.count)
         self._end_of_trace = int(max(time[-1], self._start[-1])) if len(time) and len(self._start) else 0
 
+    def untimed(self, submission: int) -> bool:
+        """Whether a request's arrival or first token lies before the slice at a time that it does not have."""
+        return bool(self._untimed[submission])
+
     def spans(self, submission: int) -> list[Lost]:
         """Return the spans of one request."""
+        if self.untimed(submission):
+            return []
         name = self._facts.life.names[submission]
         arrival, first, last = (int(t[submission]) for t in (self._arrival, self._first, self._last))
         if first < 0:
@@ -206,8 +227,13 @@ class _Times:
         by_round: dict[int, str] = {v.since_round: v.cause for v in facts.verdicts(submission, facts.last_round)}
         by_round |= self._again(submission, by_round)
         submitted = int(facts.life.submitted[submission])
-        marks = [(min(int(self._arrival[submission]), int(self._submitted[submission])), AT_ENGINE, submitted)]
-        marks.append((int(self._submitted[submission]), BEFORE_PLAN, submitted))
+        arrival, known = int(self._arrival[submission]), int(self._submitted[submission])
+        if self._before[submission]:
+            first = int(self._round[0]) if len(self._round) else submitted
+            known = self._starts(first)
+            marks = [(min(arrival, known), BEFORE_SLICE, first), (known, UNKNOWN, first)]
+        else:
+            marks = [(min(arrival, known), AT_ENGINE, submitted), (known, BEFORE_PLAN, submitted)]
         marks += [(self._starts(round_), cause, round_) for round_, cause in sorted(by_round.items())]
         if len(self._round) and facts.last_round < self._round[-1]:
             unknown = facts.last_round + 1

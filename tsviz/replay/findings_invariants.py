@@ -62,6 +62,8 @@ def _ended(name: str, what: str, broken: list[Broken], breaches: int) -> Ended:
 def _plans(subject: Subject) -> Iterator[Broken]:
     part, config = subject.part, subject.part.config
     operations, rounds = part.table("operations"), part.table("rounds")
+    if "starts_at" in part.meta:  # a slice also has the last rows from before it, whose plans it does not have
+        operations = operations.slice(int(np.searchsorted(column(operations, "round"), part.meta["starts_at"])))
     round_, names = column(operations, "round"), operations["request"]
     for label, values in (("request", column(operations, "submission")), ("slot", column(operations, "slot"))):
         for index, times in _twice(round_, values):
@@ -124,6 +126,8 @@ def _pool(facts: Facts) -> Iterator[Broken]:
             "pool_totals", round_, "pool", f"empty within available, with active at most {facts.parents:,}",
             f"{int(empty[index]):,} empty, {int(available[index]):,} available, {int(active[index]):,} active",
         )  # fmt: skip
+    if "starts_at" in facts.part.meta:  # which operations from before a slice are still out is not in it
+        return
     short = np.flatnonzero((group == 0) & (active + available < facts.parents))
     for index in short.tolist():
         round_, item = int(column(pool, "round")[index]), int(column(pool, "item")[index])

@@ -35,7 +35,8 @@ class Kept:
     def __init__(self, bundle: Bundle, part: Part, decided: str) -> None:
         """`decided` says how far decisions are known, in any words that differ when it does.
 
-        Nothing is kept of a part that still grows, nor where the cache cannot be written.
+        Nothing is kept of a part that still grows, nor where the cache cannot be written. Raises `TraceError` where
+        there is something and the part's files contradict their CRCs.
         """
         self._path = None if any(p.live for p in bundle.parts) else cache_directory() / _FOLDER / _key(
             bundle, part, decided
@@ -44,6 +45,8 @@ class Kept:
         if self._path is not None and self._path.exists():
             with suppress(TraceError, OSError):
                 self._found = layout.read_json(self._path)
+        if self._found:  # the key is of what describes the tables; their own bytes may be damaged since
+            part.check_bytes()
 
     def get(self, check: Check) -> Ended | None:
         """Return how a check ended before; None if it was not made, or not with this threshold."""

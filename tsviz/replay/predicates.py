@@ -187,7 +187,9 @@ def head_of_line(part: Tables, rounds: int) -> Outcome:
     for index, round_ in zip(*_end_rounds(part), strict=True):
         first_row[index] = min(first_row[index], round_)
     most = 0
-    for index in np.flatnonzero(first_row - submitted > rounds).tolist():
+    # Of a request from before a slice nobody knows whether it had a row.
+    known = submitted >= numbers[0] if len(numbers) else submitted < 0
+    for index in np.flatnonzero((first_row - submitted > rounds) & known).tolist():
         older = first_row[:index].max(initial=0)
         begin, end = max(submitted[index], older), first_row[index]
         held = (numbers >= begin) & (numbers < end) & busy & (column(table, "waiting_requests") > 1)

@@ -11,6 +11,7 @@ SQL, and is refused by what re-executes.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +58,7 @@ def write_slice(
     """Write rounds `first` to `last` of a part into the new bundle `out`; `progress` is told rounds made again, of all.
 
     Raises `BadRange`, `CannotRecord` when the path is taken, `TraceError` when a table cannot be read, OSError.
+    Nothing is left at `out` when it does.
     """
     begin = part.meta.get("starts_at", 1)
     if not begin <= first <= last <= part.last_round:
@@ -78,6 +80,17 @@ def write_slice(
     if isinstance(keyframe, Keyframe):
         row = keyframe_row(_renumbered_keyframe(keyframe, int(np.searchsorted(life.submitted, first)), numbers))
         tables["keyframes"] = pa.Table.from_pylist([row], TABLES["keyframes"].schema)
+    try:
+        _write(bundle, part, tables, first, last, out)
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)  # half a slice is no trace, and stands in the way of the next try
+        raise
+    rows_written = {name: rows.num_rows for name, rows in tables.items() if rows.num_rows}
+    return Sliced(first, last, len(kept), rows_written, keyframe if isinstance(keyframe, str) else "")
+
+
+def _write(bundle: Bundle, part: Part, tables: dict[str, pa.Table], first: int, last: int, out: Path) -> None:
+    """Write the tables as a bundle of one part that was closed."""
     directory = layout.part_directory(out, part.node, part.rank)
     segments = HotSegments(directory / layout.HOT)
     for name, rows in tables.items():
@@ -93,8 +106,6 @@ def write_slice(
     layout.write_json(out / layout.BUNDLE_FILE, {**bundle.description, "parts": parts, "meta": meta})
     compact.compact_part(directory)
     layout.write_json(out / layout.END_FILE, {"parts": {}, "error": None})
-    rows_written = {name: rows.num_rows for name, rows in tables.items() if rows.num_rows}
-    return Sliced(first, last, len(kept), rows_written, keyframe if isinstance(keyframe, str) else "")
 
 
 def _renumbered_keyframe(keyframe: Keyframe, first_inside: int, numbers: npt.NDArray[np.int64]) -> Keyframe:

@@ -192,6 +192,10 @@ class Source:
 
 def _check(part: Part) -> None:
     place = f"{part.node}/{part.rank}"
+    if "starts_at" in part.meta:
+        raise CannotRetime(
+            f"{place}: a slice from round {part.meta['starts_at']}: expected a trace from its first round"
+        )
     if part.config["role"] != "Fused":
         raise CannotRetime(f"{place}: a what-if runs one node that does both; this one is role {part.config['role']}")
     if part.config["enable_l3_storage"]:

@@ -14,7 +14,7 @@ CAUSE_LABELS = {
     "one_remote_admission": "one remote admission a round", "decode_waits_for_prefill_round": "a prefill round",
     "deferred_by_transfer": "no pages, a transfer is out", "victim_not_quiescent": "no pages, the victim is busy",
     "nothing_retractable": "no pages, nobody can give way", "not_submitted": "before submission",
-    "before_first_plan": "before the first plan", "unknown": "not known",
+    "before_first_plan": "before the first plan", "before_slice": "not known before the slice", "unknown": "not known",
 }  # fmt: skip
 """Cause to a few words; `decisions.CAUSES` and `blame.OWN_CAUSES` have them all."""
 

@@ -77,6 +77,13 @@ class ColdTables:
             raise Damaged(path, place, f"CRC {entry[key]:08x}", f"{found:08x}")
         return path
 
+    def check_bytes(self, whole_bytes: int) -> None:
+        """Compare every file with its CRC; of more than `whole_bytes` in all only the footers. Raises `Damaged`."""
+        known = [table for table in TABLES.values() if table.name in self._tables]
+        whole = sum(map(self.bytes, known)) <= whole_bytes
+        for table in known:
+            self.file(table, whole=whole)
+
     def batches(self, table: Table, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a table, validated in full; of `columns` only, if given. Raises `Damaged`."""
         if table.name not in self._tables:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from . import layout
+from .catalogue import TABLES
 from .columns import Table
 from .errors import Damaged, first_line
 from .segments import parse_commit
@@ -70,15 +71,27 @@ class HotTables:
         """Committed rows of a table."""
         return int(self._tables.get(table.name, (0, 0, 0))[2])
 
+    def check_bytes(self, whole_bytes: int) -> None:
+        """Compare what was committed with its CRCs; nothing of more than `whole_bytes` in all. Raises `Damaged`."""
+        if sum(entry[0] for entry in self._tables.values()) <= whole_bytes:
+            for name in self._tables.keys() & TABLES.keys():
+                self._checked(name)
+
+    def _checked(self, name: str) -> tuple[Path, bytes]:
+        """Return the file of a table and its committed bytes. Raises `Damaged` if they contradict the commit."""
+        length, crc, _ = self._tables[name]
+        path = layout.regular_file(self._directory / f"{name}.arrows")
+        data = _read(path, length)
+        if (found := zlib.crc32(data)) != crc:
+            raise Damaged(path, f"bytes 0 to {length}", f"CRC {crc:08x}", f"{found:08x}")
+        return path, data
+
     def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
         """Yield the committed batches of a table, validated. Raises `Damaged` if bytes contradict the commit."""
         if table.name not in self._tables:
             return
-        length, crc, expected_rows = self._tables[table.name]
-        path = layout.regular_file(self._directory / f"{table.name}.arrows")
-        data = _read(path, length)
-        if (found := zlib.crc32(data)) != crc:
-            raise Damaged(path, f"bytes 0 to {length}", f"CRC {crc:08x}", f"{found:08x}")
+        expected_rows = self._tables[table.name][2]
+        path, data = self._checked(table.name)
         rows = 0
         try:
             with ipc.open_stream(io.BytesIO(data)) as stream:

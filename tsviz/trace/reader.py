@@ -26,6 +26,9 @@ from .tokens import MODES
 DATASET_ROWS = 2_000_000
 """Cold tables with more rows are handed out as a dataset that is read by column and row group, not whole."""
 
+WHOLE_BYTES = 256 << 20
+"""Of a part with more bytes `check_bytes` reads the footers only."""
+
 
 class Part:
     """The recording of one scheduler in a bundle."""
@@ -151,6 +154,14 @@ class Part:
         for table in TABLES.values():
             for _ in self._store.batches(table):
                 pass
+
+    def check_bytes(self, whole_bytes: int = WHOLE_BYTES) -> None:
+        """Compare the files of tables with their CRCs, of a part of more than `whole_bytes` as far as that is cheap.
+
+        For what answers without reading them. Raises `TraceError` for the first that is damaged.
+        """
+        store = ColdTables(self.directory / layout.COLD) if self._compacted else self._store
+        store.check_bytes(whole_bytes)
 
     def check_counts(self) -> None:
         """Compare rows of tables with what calls and plans say of them. Raises `TraceError`."""

@@ -53,7 +53,11 @@ CAUSES: dict[str, Mark] = {
         not_submitted="it had arrived and was not submitted yet",
         before_first_plan="it was submitted, and no plan had come yet",
     ),
-    **_family("?", "unknown", unknown="no decision is known for those rounds"),
+    **_family(
+        "?", "unknown",
+        unknown="no decision is known for those rounds",
+        before_slice="it is not known before the slice",
+    ),
 }  # fmt: skip
 """Causes of verdicts and of lost time, by family."""
 
