@@ -31,7 +31,10 @@ def command(trace: str, request: str | None, compare: str, follow: bool, theme: 
 def open_terminal(
     place: Place, request: str | None = None, compare: str = "", *, follow: bool = False, theme: str | None = None
 ) -> None:
-    """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
+    """Open the screen on a place in a trace.
+
+    Raises CliError without a terminal, for a trace that is unreadable, and when the screen breaks.
+    """
     from tsviz.tui.terminal import NoTerminal, require_terminal
 
     try:
@@ -40,7 +43,7 @@ def open_terminal(
         raise CliError(ExitCode.USAGE, str(error)) from error
     from tsviz.replay.identity import identity
     from tsviz.replay.recorded import open_view
-    from tsviz.tui.app import run
+    from tsviz.tui.app import Crashed, run
     from tsviz.tui.desk import TraceDesk
 
     bundle, part = open_place(place)
@@ -51,14 +54,17 @@ def open_terminal(
         from tsviz.replay.follow import Follower
 
         follower = Follower(place.path, part.node, part.rank)
-    run(
-        view,
-        start_round=place.round or (-1 if follow and view.head.live else 1),
-        start_stop=place.stop,
-        request=request,
-        desk=TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)),
-        compare=compare,
-        follower=follower,
-        follow=follow and place.round is None,
-        theme=theme,
-    )
+    try:
+        run(
+            view,
+            start_round=place.round or (-1 if follow and view.head.live else 1),
+            start_stop=place.stop,
+            request=request,
+            desk=TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)),
+            compare=compare,
+            follower=follower,
+            follow=follow and place.round is None,
+            theme=theme,
+        )
+    except Crashed as error:
+        raise CliError(ExitCode.QUERY_FAILED, f"the debugger broke: {error}", "the trace is not changed") from error
