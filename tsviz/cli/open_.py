@@ -45,6 +45,7 @@ def open_terminal(
     from tsviz.replay.recorded import open_view
     from tsviz.tui.app import Crashed, run
     from tsviz.tui.desk import TraceDesk
+    from tsviz.tui.leaving import leave_at_once, threads_left
 
     bundle, part = open_place(place)
     with unreadable():
@@ -54,6 +55,7 @@ def open_terminal(
         from tsviz.replay.follow import Follower
 
         follower = Follower(place.path, part.node, part.rank)
+    broken: CliError | None = None
     try:
         run(
             view,
@@ -67,4 +69,10 @@ def open_terminal(
             theme=theme,
         )
     except Crashed as error:
-        raise CliError(ExitCode.QUERY_FAILED, f"the debugger broke: {error}", "the trace is not changed") from error
+        broken = CliError(ExitCode.QUERY_FAILED, f"the debugger broke: {error}", "the trace is not changed")
+    if threads_left():
+        if broken is not None:
+            broken.show()
+        leave_at_once(broken.exit_code if broken is not None else ExitCode.OK)
+    if broken is not None:
+        raise broken
