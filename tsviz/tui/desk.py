@@ -61,18 +61,22 @@ class Desk(Protocol):
 
 
 class TraceDesk:
-    """The desk of a part of a bundle on disk."""
+    """The desk of a part of a bundle on disk.
+
+    Where `key` is given, every question is refused once another trace is at the path (`tsviz.replay.identity`).
+    """
 
     def __init__(self, trace: str, node: str, rank: int, key: str = "") -> None:
         self.trace = trace
         self._node, self._rank = node, rank
         self.key = key
-        self._part = {"trace": trace, "node": node, "rank": rank}
+        self._part = {"trace": trace, "node": node, "rank": rank, "identity": key}
 
     def view(self) -> RecordedView:
         """Open the part anew."""
         from tsviz.replay.recorded import view_at
 
+        self._require_same()
         return view_at(self.trace, self._node, self._rank)
 
     def derive(self) -> Stream:
@@ -91,13 +95,13 @@ class TraceDesk:
         """Ask SQL."""
         from tsviz.tui.queries import Query
 
-        return Query((self.trace,), sql, rows)
+        return Query((self.trace,), sql, rows, self._require_same)
 
     def save(self, sql: str, path: Path) -> Stream:
         """Write the answer of SQL."""
         from tsviz.tui.queries import Save
 
-        return Save((self.trace,), sql, path)
+        return Save((self.trace,), sql, path, self._require_same)
 
     def language(self) -> Stream:
         """Load the language."""
@@ -121,3 +125,11 @@ class TraceDesk:
         from tsviz.replay.survey_child import Survey
 
         return Survey(self._part | {"what": what, "derive": derive})
+
+    def _require_same(self) -> None:
+        """Raise `TraceError` where the trace is gone or another one is in its place."""
+        from tsviz.replay.identity import require_same
+        from tsviz.trace.reader import open_bundle
+
+        if self.key:
+            require_same(open_bundle(self.trace), self._node, self._rank, self.key)

@@ -5,7 +5,7 @@ It runs in the locked process of `tsviz.query.child`, with its limits; nothing o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +47,13 @@ class Saved:
 
 
 class Query:
-    """One query over the bundles at some paths; at most `rows` rows of it."""
+    """One query over the bundles at some paths; at most `rows` rows of it. `check` raises `TraceError` to refuse it."""
 
-    def __init__(self, paths: tuple[str, ...], sql: str, rows: int | None) -> None:
+    def __init__(
+        self, paths: tuple[str, ...], sql: str, rows: int | None, check: Callable[[], None] = lambda: None
+    ) -> None:
         self._paths, self._sql, self._rows = paths, sql, rows
+        self._check = check
         self._answer: Answer | None = None
         self._cancelled = False
 
@@ -60,8 +63,10 @@ class Query:
         from tsviz.query.locked import Limits
         from tsviz.query.paths import bundles_of
         from tsviz.query.problem import QueryError
+        from tsviz.trace.errors import TraceError
 
         try:
+            self._check()
             with ask(bundles_of(self._paths), self._sql, Limits(rows=self._rows), OPENER) as answer:
                 self._answer = answer
                 if self._cancelled:
@@ -70,6 +75,8 @@ class Query:
         except QueryError as error:
             problem = error.problem
             yield Trouble(problem.kind.value, problem.message, problem.at, problem.candidates)
+        except TraceError as error:
+            yield Trouble("failed", str(error))
 
     def _take(self, answer: Answer) -> Iterator[object]:
         schema = answer.schema
@@ -89,8 +96,8 @@ class Query:
 class Save(Query):
     """A query whose whole result goes to a new file, in the format that the ending names."""
 
-    def __init__(self, paths: tuple[str, ...], sql: str, path: Path) -> None:
-        super().__init__(paths, sql, None)
+    def __init__(self, paths: tuple[str, ...], sql: str, path: Path, check: Callable[[], None] = lambda: None) -> None:
+        super().__init__(paths, sql, None, check)
         self._path = path
 
     def _take(self, answer: Answer) -> Iterator[object]:
