@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from tsviz.trace.errors import TraceError
-from tsviz.trace.reader import Bundle, Part
+from tsviz.trace.reader import Bundle, Part, open_bundle
 
 
 class Replaced(TraceError):
@@ -34,3 +34,17 @@ def require_same(bundle: Bundle, node: str, rank: int, expected: str) -> None:
         raise Replaced(str(bundle.path)) from error
     if now != expected:
         raise Replaced(str(bundle.path))
+
+
+def require_at(path: str, node: str, rank: int, expected: str) -> None:
+    """Open what is at a path now and hold it to `expected`. Raises `TraceError`: `Replaced`, or that it is gone."""
+    require_same(open_bundle(path), node, rank, expected)
+
+
+def problem_at(path: str, node: str, rank: int, expected: str) -> str:
+    """Return why what is at a path now is not the trace that was opened; nothing where it is."""
+    try:
+        require_at(path, node, rank, expected)
+    except TraceError as error:
+        return str(error)
+    return ""

@@ -74,9 +74,11 @@ class TraceDesk:
 
     def view(self) -> RecordedView:
         """Open the part anew."""
+        from tsviz.replay.identity import require_at
         from tsviz.replay.recorded import view_at
 
-        self._require_same()
+        if self.key:
+            require_at(self.trace, self._node, self._rank, self.key)
         return view_at(self.trace, self._node, self._rank)
 
     def derive(self) -> Stream:
@@ -95,13 +97,13 @@ class TraceDesk:
         """Ask SQL."""
         from tsviz.tui.queries import Query
 
-        return Query((self.trace,), sql, rows, self._require_same)
+        return Query((self.trace,), sql, rows, self._problem)
 
     def save(self, sql: str, path: Path) -> Stream:
         """Write the answer of SQL."""
         from tsviz.tui.queries import Save
 
-        return Save((self.trace,), sql, path, self._require_same)
+        return Save((self.trace,), sql, path, self._problem)
 
     def language(self) -> Stream:
         """Load the language."""
@@ -126,10 +128,8 @@ class TraceDesk:
 
         return Survey(self._part | {"what": what, "derive": derive})
 
-    def _require_same(self) -> None:
-        """Raise `TraceError` where the trace is gone or another one is in its place."""
-        from tsviz.replay.identity import require_same
-        from tsviz.trace.reader import open_bundle
+    def _problem(self) -> str:
+        """Return why nothing can be asked: the trace is gone, or another one is in its place."""
+        from tsviz.replay.identity import problem_at
 
-        if self.key:
-            require_same(open_bundle(self.trace), self._node, self._rank, self.key)
+        return problem_at(self.trace, self._node, self._rank, self.key) if self.key else ""

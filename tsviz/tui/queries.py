@@ -47,10 +47,10 @@ class Saved:
 
 
 class Query:
-    """One query over the bundles at some paths; at most `rows` rows of it. `check` raises `TraceError` to refuse it."""
+    """One query over the bundles at some paths; at most `rows` rows of it. `check` says why it is refused."""
 
     def __init__(
-        self, paths: tuple[str, ...], sql: str, rows: int | None, check: Callable[[], None] = lambda: None
+        self, paths: tuple[str, ...], sql: str, rows: int | None, check: Callable[[], str] = lambda: ""
     ) -> None:
         self._paths, self._sql, self._rows = paths, sql, rows
         self._check = check
@@ -63,10 +63,11 @@ class Query:
         from tsviz.query.locked import Limits
         from tsviz.query.paths import bundles_of
         from tsviz.query.problem import QueryError
-        from tsviz.trace.errors import TraceError
 
         try:
-            self._check()
+            if problem_now := self._check():
+                yield Trouble("failed", problem_now)
+                return
             with ask(bundles_of(self._paths), self._sql, Limits(rows=self._rows), OPENER) as answer:
                 self._answer = answer
                 if self._cancelled:
@@ -75,8 +76,6 @@ class Query:
         except QueryError as error:
             problem = error.problem
             yield Trouble(problem.kind.value, problem.message, problem.at, problem.candidates)
-        except TraceError as error:
-            yield Trouble("failed", str(error))
 
     def _take(self, answer: Answer) -> Iterator[object]:
         schema = answer.schema
@@ -96,7 +95,7 @@ class Query:
 class Save(Query):
     """A query whose whole result goes to a new file, in the format that the ending names."""
 
-    def __init__(self, paths: tuple[str, ...], sql: str, path: Path, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, paths: tuple[str, ...], sql: str, path: Path, check: Callable[[], str] = lambda: "") -> None:
         super().__init__(paths, sql, None, check)
         self._path = path
 
