@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tsviz.tui.clean import clean, fit, shorten
+from tsviz.tui.clean import clean, fit, shorten, told_apart
 
 HOSTILE = {
     "escape": "a\x1b[2Jb",
@@ -52,6 +52,21 @@ def test_ordinary_text_is_left_alone() -> None:
 def test_a_long_id_keeps_its_head_and_its_tail() -> None:
     """Of 10 cells one is the ellipsis, 5 are head and 4 are tail."""
     assert shorten("abcdefghijklmnopqrstuvwxyz", 10) == "abcde…wxyz"
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [
+        (["chain-a-00000", "chain-b-00000"], ["c…a-00000", "c…b-00000"]),
+        (["request-12-aaaaaaaaaa", "request-34-aaaaaaaaaa"], ["…12-aaaa…", "…34-aaaa…"]),
+        (["chain-12345678901", "chain-22345678902"], ["chai…8901", "chai…8902"]),
+        (["r1", "chain-a-00000", "chain-b-00000"], ["r1", "c…a-00000", "c…b-00000"]),
+        (["same-long-request", "same-long-request"], ["same…uest", "same…uest"]),
+    ],
+)
+def test_labels_side_by_side_are_cut_where_they_differ(texts: list[str], labels: list[str]) -> None:
+    """In nine cells the middle goes; where that tells nothing apart more of the end stays, or what is shared goes."""
+    assert told_apart(texts, 9) == labels
 
 
 def test_ten_kilobytes_are_cut_without_reading_them_all() -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from tests.tui.desks import FakeDesk
 from tests.tui.fakes import FullView
-from tests.tui.helpers import compare, main_screen, pane_text, press, rest
+from tests.tui.helpers import compare, main_screen, pane_text, press, rest, screen_text
 from tsviz.replay.survey import HitPlaces, HitTotal, Refused
 from tsviz.replay.survey_child import Survey
 from tsviz.tui.app import DebuggerApp
@@ -176,6 +176,21 @@ async def test_damaged_breakpoints_are_told_or_left_out(kept: Path, damaged: str
         assert screen._all == []
         assert ("not read and not kept" in screen._study.watches.problem) == (damaged == "{")
     assert path.read_text() == damaged
+
+
+@pytest.mark.parametrize(("file", "key", "what"), [("watches", "b", "breakpoints"), ("notes", '"', "notes")])
+async def test_the_reason_is_read_to_its_end_on_a_narrow_terminal(kept: Path, file: str, key: str, what: str) -> None:
+    """At 80 columns the file's name comes first, then what to do, and the whole path is on the lines below."""
+    path = kept / "state" / "traces" / "mooncake" / f"{file}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    async with app_on(FakeDesk()).run_test(size=(80, 24)) as pilot:
+        await rest(pilot)
+        await pilot.press(key)
+        await rest(pilot)
+        lines = screen_text(pilot.app).splitlines()
+    assert lines[1].startswith(f" {file}.json is damaged: {what} are not read and not kept; mend or delete")
+    assert f"({path})" in "".join(text.strip() for text in lines[1:6])
 
 
 async def test_notes_are_kept_listed_and_marked(kept: Path) -> None:

@@ -31,7 +31,10 @@ def command(trace: str, request: str | None, compare: str, follow: bool, theme: 
 def open_terminal(
     place: Place, request: str | None = None, compare: str = "", *, follow: bool = False, theme: str | None = None
 ) -> None:
-    """Open the screen on a place in a trace. Raises CliError without a terminal or for a trace that is unreadable."""
+    """Open the screen on a place in a trace.
+
+    Raises CliError without a terminal, for a trace that is unreadable, and when the screen breaks.
+    """
     from tsviz.tui.terminal import NoTerminal, require_terminal
 
     try:
@@ -40,8 +43,9 @@ def open_terminal(
         raise CliError(ExitCode.USAGE, str(error)) from error
     from tsviz.replay.identity import identity
     from tsviz.replay.recorded import open_view
-    from tsviz.tui.app import run
+    from tsviz.tui.app import Crashed, run
     from tsviz.tui.desk import TraceDesk
+    from tsviz.tui.leaving import leave_at_once, threads_left
 
     bundle, part = open_place(place)
     with unreadable():
@@ -51,14 +55,24 @@ def open_terminal(
         from tsviz.replay.follow import Follower
 
         follower = Follower(place.path, part.node, part.rank)
-    run(
-        view,
-        start_round=place.round or (-1 if follow and view.head.live else 1),
-        start_stop=place.stop,
-        request=request,
-        desk=TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)),
-        compare=compare,
-        follower=follower,
-        follow=follow and place.round is None,
-        theme=theme,
-    )
+    broken: CliError | None = None
+    try:
+        run(
+            view,
+            start_round=place.round or (-1 if follow and view.head.live else 1),
+            start_stop=place.stop,
+            request=request,
+            desk=TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)),
+            compare=compare,
+            follower=follower,
+            follow=follow and place.round is None,
+            theme=theme,
+        )
+    except Crashed as error:
+        broken = CliError(ExitCode.QUERY_FAILED, f"the debugger broke: {error}", "the trace is not changed")
+    if threads_left():
+        if broken is not None:
+            broken.show()
+        leave_at_once(broken.exit_code if broken is not None else ExitCode.OK)
+    if broken is not None:
+        raise broken

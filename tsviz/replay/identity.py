@@ -5,7 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 
-from tsviz.trace.reader import Bundle, Part
+from tsviz.trace.errors import TraceError
+from tsviz.trace.reader import Bundle, Part, open_bundle
+
+
+class Replaced(TraceError):
+    """At the path of a trace that is open there is another one by now."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "identity", "the trace that was opened", "another one")
+        self.args = (f"the trace was replaced while it was open: open it again ({path})",)
 
 
 def identity(bundle: Bundle, part: Part) -> str:
@@ -15,3 +24,27 @@ def identity(bundle: Bundle, part: Part) -> str:
         hasher.update(json.dumps(said, sort_keys=True).encode("utf-8", "surrogatepass"))
         hasher.update(b"\0")
     return hasher.hexdigest()
+
+
+def require_same(bundle: Bundle, node: str, rank: int, expected: str) -> None:
+    """Raise `Replaced` unless the part of a bundle that was opened now has the identity of the one opened before."""
+    try:
+        now = identity(bundle, bundle.part(node, rank))
+    except KeyError as error:
+        raise Replaced(str(bundle.path)) from error
+    if now != expected:
+        raise Replaced(str(bundle.path))
+
+
+def require_at(path: str, node: str, rank: int, expected: str) -> None:
+    """Open what is at a path now and hold it to `expected`. Raises `TraceError`: `Replaced`, or that it is gone."""
+    require_same(open_bundle(path), node, rank, expected)
+
+
+def problem_at(path: str, node: str, rank: int, expected: str) -> str:
+    """Return why what is at a path now is not the trace that was opened; nothing where it is."""
+    try:
+        require_at(path, node, rank, expected)
+    except TraceError as error:
+        return str(error)
+    return ""

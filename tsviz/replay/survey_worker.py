@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle
 
+from .identity import require_same
 from .side_by_side import side_by_side
 from .survey import Answer, Failed, derive, findings, hit_list, lost_time, to_json
 
@@ -50,6 +51,8 @@ def main() -> None:
 
 def _answers(ask: dict[str, Any], tell: Any) -> Iterator[Answer]:
     bundle = open_bundle(ask["trace"])
+    if ask.get("identity"):
+        require_same(bundle, ask["node"], ask["rank"], ask["identity"])
     if ask["what"] == "derive":
         return derive(bundle, tell)
     if ask["what"] == "findings":

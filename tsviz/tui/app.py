@@ -7,21 +7,30 @@ Arrow (debugger.md, sections 1, 2 and 6).
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 
 from textual.app import App
 
 from tsviz.replay.snapshot import RecordedView
+from tsviz.tui.clean import clean
 from tsviz.tui.commands import Actions
 from tsviz.tui.desk import Desk
 from tsviz.tui.following import Follower
 from tsviz.tui.keymap import chosen_keys, keymap_of
 from tsviz.tui.keys import rebound
+from tsviz.tui.palette import Palette
 from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.terminal import require_terminal
 from tsviz.tui.theme import DEFAULTS, THEMES, chosen_theme, next_theme
+
+
+class Crashed(Exception):
+    """The debugger broke: what was raised, and where."""
 
 
 class DebuggerApp(App[None]):
@@ -72,6 +81,8 @@ class DebuggerApp(App[None]):
         self._desk = desk
         self._follower, self._follow = follower, follow
         self._compare = compare
+        self.crash = ""
+        """What broke the application, and where; empty while nothing did."""
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give themes that are not ours the colours of our roles."""
@@ -94,12 +105,32 @@ class DebuggerApp(App[None]):
         """Show what each glyph means, over whatever screen."""
         self.push_screen(Sheet("Legend", legend_lines))
 
+    def action_command_palette(self) -> None:
+        """Show the palette of commands."""
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
+
+    def _fatal_error(self) -> None:
+        """End, and keep what broke in a few words: values of variables are the user's, and no traceback shows them."""
+        if not self.crash:
+            self.crash = _crash_words(sys.exc_info()[1] or self._exception)
+        self._close_messages_no_wait()
+
     def on_mount(self) -> None:
         """Take the user's keys."""
         self.set_keymap(self._keys)
         if self._key_problems:
             more = f" (and {len(self._key_problems) - 1} more)" if len(self._key_problems) > 1 else ""
             self.main.say(f"Keys: {self._key_problems[0]}{more}", "warn")
+
+
+def _crash_words(error: BaseException | None) -> str:
+    """Return what was raised and the places it went through last, innermost first."""
+    if error is None:
+        return "not known"
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    places = ", ".join(f"{'/'.join(Path(f.filename).parts[-3:])}:{f.lineno}" for f in reversed(frames))
+    return clean(f"{type(error).__name__}: {error} (at {places})")
 
 
 def run(
@@ -118,9 +149,10 @@ def run(
 
     Raises:
         NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
+        Crashed: Something broke, and the screen was closed.
     """
     require_terminal()
-    DebuggerApp(
+    app = DebuggerApp(
         view,
         start_round=start_round,
         start_stop=start_stop,
@@ -131,4 +163,7 @@ def run(
         follower=follower,
         follow=follow,
         theme=chosen_theme(theme),
-    ).run()
+    )
+    app.run()
+    if app.return_code:
+        raise Crashed(app.crash or "the terminal toolkit gave up")

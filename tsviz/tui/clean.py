@@ -8,6 +8,7 @@ visible stand-ins, and a string is cut to a number of terminal cells, whatever i
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
@@ -50,15 +51,10 @@ def shorten(text: str, cells: int) -> str:
     """Return `text`, cleaned, in at most `cells` terminal cells; what is left out of its middle is shown as `…`."""
     if cells <= 0:
         return ""
-    if len(text) > _READ_AT_MOST:
-        text = text[: _READ_AT_MOST // 2] + text[-_READ_AT_MOST // 2 :]
-    text = clean(text)
-    if cell_len(text) <= cells:
-        return text
-    if cells == 1:
+    text = clean(_within_reason(text))
+    if cells == 1 and cell_len(text) > 1:
         return "…"
-    tail = (cells - 1) // 2
-    return f"{_head(text, cells - 1 - tail)}…{_tail(text, tail)}"
+    return _cut(text, cells, (cells - 1) // 2)
 
 
 def fit(text: str, cells: int, align: str = "left") -> str:
@@ -72,6 +68,50 @@ def fit(text: str, cells: int, align: str = "left") -> str:
     if align == "centre":
         return " " * (spare // 2) + text + " " * (spare - spare // 2)
     return text + " " * spare
+
+
+def told_apart(texts: Sequence[str], cells: int) -> list[str]:
+    """Return texts, cleaned, each in at most `cells` cells, cut at one place so that most of them differ.
+
+    That is the middle, as `shorten` cuts, unless different texts would look the same: then more of their ends is kept,
+    or what stands behind the beginning that all have in common.
+    """
+    best = [shorten(text, cells) for text in texts]
+    wanted = len(set(texts))
+    if len(set(best)) == wanted or cells < 3:
+        return best
+    cleaned = [clean(_within_reason(text)) for text in texts]
+    long = [text for text in cleaned if cell_len(text) > cells]
+    shared = _shared(min(long, default=""), max(long, default=""))
+    for tail in range(cells // 2, cells):
+        best = _more_apart(best, [_cut(text, cells, tail) for text in cleaned])
+    return _more_apart(best, [text if cell_len(text) <= cells else _behind(text, shared, cells) for text in cleaned])
+
+
+def _more_apart(old: list[str], new: list[str]) -> list[str]:
+    return new if len(set(new)) > len(set(old)) else old
+
+
+def _shared(first: str, last: str) -> int:
+    """Return how many characters two texts begin with alike: of a list's least and greatest, how many all do."""
+    pairs = enumerate(zip(first, last, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(last)))
+
+
+def _behind(text: str, shared: int, cells: int) -> str:
+    """Leave out the first `shared` characters, and at the end what does not fit."""
+    rest = text[shared:]
+    return f"…{rest}" if cell_len(rest) < cells else f"…{_head(rest, cells - 2)}…"
+
+
+def _within_reason(text: str) -> str:
+    return text if len(text) <= _READ_AT_MOST else text[: _READ_AT_MOST // 2] + text[-_READ_AT_MOST // 2 :]
+
+
+def _cut(text: str, cells: int, tail: int) -> str:
+    if cell_len(text) <= cells:
+        return text
+    return f"{_head(text, cells - 1 - tail)}…{_tail(text, tail)}"
 
 
 def _head(text: str, cells: int) -> str:

@@ -61,18 +61,24 @@ class Desk(Protocol):
 
 
 class TraceDesk:
-    """The desk of a part of a bundle on disk."""
+    """The desk of a part of a bundle on disk.
+
+    Where `key` is given, every question is refused once another trace is at the path (`tsviz.replay.identity`).
+    """
 
     def __init__(self, trace: str, node: str, rank: int, key: str = "") -> None:
         self.trace = trace
         self._node, self._rank = node, rank
         self.key = key
-        self._part = {"trace": trace, "node": node, "rank": rank}
+        self._part = {"trace": trace, "node": node, "rank": rank, "identity": key}
 
     def view(self) -> RecordedView:
         """Open the part anew."""
+        from tsviz.replay.identity import require_at
         from tsviz.replay.recorded import view_at
 
+        if self.key:
+            require_at(self.trace, self._node, self._rank, self.key)
         return view_at(self.trace, self._node, self._rank)
 
     def derive(self) -> Stream:
@@ -91,13 +97,13 @@ class TraceDesk:
         """Ask SQL."""
         from tsviz.tui.queries import Query
 
-        return Query((self.trace,), sql, rows)
+        return Query((self.trace,), sql, rows, self._problem)
 
     def save(self, sql: str, path: Path) -> Stream:
         """Write the answer of SQL."""
         from tsviz.tui.queries import Save
 
-        return Save((self.trace,), sql, path)
+        return Save((self.trace,), sql, path, self._problem)
 
     def language(self) -> Stream:
         """Load the language."""
@@ -121,3 +127,9 @@ class TraceDesk:
         from tsviz.replay.survey_child import Survey
 
         return Survey(self._part | {"what": what, "derive": derive})
+
+    def _problem(self) -> str:
+        """Return why nothing can be asked: the trace is gone, or another one is in its place."""
+        from tsviz.replay.identity import problem_at
+
+        return problem_at(self.trace, self._node, self._rank, self.key) if self.key else ""

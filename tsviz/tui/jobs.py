@@ -34,6 +34,7 @@ class Jobs:
         self._deliver = deliver
         self._running: dict[str, tuple[int, Stream]] = {}
         self._serial = 0
+        self._closed = False
 
     def start(self, kind: str, stream: Stream) -> None:
         """Read a stream on a thread; an older job of that kind ends."""
@@ -47,10 +48,14 @@ class Jobs:
         error = ""
         try:
             for value in stream:
-                self._deliver(Told(kind, serial, value))
+                self._say(Told(kind, serial, value))
         except Exception as problem:  # whatever broke is shown, and the screen lives on
             error = f"{type(problem).__name__}: {problem}"
-        self._deliver(Told(kind, serial, Done(error)))
+        self._say(Told(kind, serial, Done(error)))
+
+    def _say(self, told: Told) -> None:
+        if not self._closed:  # behind the end there is nobody to tell
+            self._deliver(told)
 
     def wanted(self, told: Told) -> bool:
         """Return whether an answer is of the newest job of its kind; the last one ends the job."""
@@ -78,6 +83,7 @@ class Jobs:
         return running is not None
 
     def close(self) -> None:
-        """End all."""
+        """End all; nothing is delivered any more. Does not wait."""
+        self._closed = True
         for kind in list(self._running):
             self.cancel(kind)

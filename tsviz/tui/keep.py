@@ -19,9 +19,14 @@ _LIMIT_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class NotKept:
-    """Why something could not be read or written, in words."""
+    """Why something could not be read or written, in words: of what is read the name first, the whole path behind."""
 
     reason: str
+    path: str = ""
+
+    def unread(self, what: str) -> str:
+        """Return the sentence for what is neither read nor written over (`notes are`), and what to do."""
+        return f"{self.reason}: {what} not read and not kept; mend or delete it ({self.path})"
 
 
 def state_directory() -> Path:
@@ -55,13 +60,13 @@ def read(path: Path) -> Any:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return NotKept(f"{path}: {error.strerror or error}")
+        return NotKept(f"{path.name} cannot be read ({error.strerror or error})", str(path))
     if len(data) > _LIMIT_BYTES:
-        return NotKept(f"{path}: expected at most {_LIMIT_BYTES:,} bytes, found more")
+        return NotKept(f"{path.name} has more than {_LIMIT_BYTES:,} bytes", str(path))
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        return NotKept(f"{path}: expected JSON, found something else")
+        return NotKept(f"{path.name} is damaged", str(path))
 
 
 def write(path: Path, value: Any) -> NotKept | None:

@@ -35,7 +35,7 @@ class Notes:
     def _read(self) -> list[Note]:
         found = None if self._path is None else keep.read(self._path)
         if isinstance(found, keep.NotKept):
-            self.problem, self._path = f"Notes are not read and not kept: {found.reason}", None
+            self.problem, self._path = found.unread("notes are"), None
             return []
         return sorted(filter(None, map(_note, found if isinstance(found, list) else [])), key=_place)
 

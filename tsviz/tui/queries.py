@@ -5,7 +5,7 @@ It runs in the locked process of `tsviz.query.child`, with its limits; nothing o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +47,13 @@ class Saved:
 
 
 class Query:
-    """One query over the bundles at some paths; at most `rows` rows of it."""
+    """One query over the bundles at some paths; at most `rows` rows of it. `check` says why it is refused."""
 
-    def __init__(self, paths: tuple[str, ...], sql: str, rows: int | None) -> None:
+    def __init__(
+        self, paths: tuple[str, ...], sql: str, rows: int | None, check: Callable[[], str] = lambda: ""
+    ) -> None:
         self._paths, self._sql, self._rows = paths, sql, rows
+        self._check = check
         self._answer: Answer | None = None
         self._cancelled = False
 
@@ -62,6 +65,9 @@ class Query:
         from tsviz.query.problem import QueryError
 
         try:
+            if problem_now := self._check():
+                yield Trouble("failed", problem_now)
+                return
             with ask(bundles_of(self._paths), self._sql, Limits(rows=self._rows), OPENER) as answer:
                 self._answer = answer
                 if self._cancelled:
@@ -89,8 +95,8 @@ class Query:
 class Save(Query):
     """A query whose whole result goes to a new file, in the format that the ending names."""
 
-    def __init__(self, paths: tuple[str, ...], sql: str, path: Path) -> None:
-        super().__init__(paths, sql, None)
+    def __init__(self, paths: tuple[str, ...], sql: str, path: Path, check: Callable[[], str] = lambda: "") -> None:
+        super().__init__(paths, sql, None, check)
         self._path = path
 
     def _take(self, answer: Answer) -> Iterator[object]:

@@ -90,7 +90,7 @@ class SqlState:
         self._loaded = True
         found = keep.read(keep.state_directory() / "queries.json")
         if isinstance(found, keep.NotKept):
-            self._broken = f"The history is not read and not kept: {found.reason}"
+            self._broken = found.unread("the history is")
         if isinstance(found, list):
             self.history = [sql for sql in found if isinstance(sql, str)] + self.history
         return self._broken

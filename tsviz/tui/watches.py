@@ -88,7 +88,7 @@ class Watches:
     def _read(self) -> list[Watch]:
         found = None if self._path is None else keep.read(self._path)
         if isinstance(found, keep.NotKept):
-            self.problem, self._path = f"Breakpoints are not read and not kept: {found.reason}", None
+            self.problem, self._path = found.unread("breakpoints are"), None
             return []
         entries: list[Any] = found if isinstance(found, list) else []
         return [

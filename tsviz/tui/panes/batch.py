@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tsviz.replay.snapshot import Row, Snapshot
-from tsviz.tui.clean import fit
+from tsviz.tui.clean import fit, told_apart
 from tsviz.tui.frame import Frame
 from tsviz.tui.glyphs import COMPLETES, KINDS, SELECTED, kind_mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, heading, line, wrapped
@@ -15,6 +15,8 @@ from tsviz.tui.numbers import counted, grouped
 
 _LEAD_CELLS = 3
 _ID_CELLS = 7
+_TOLD_APART_ROWS = 512
+"""Of a batch of more rows each id is cut for itself: the pane is made within a frame."""
 _CHUNK_BAR_CELLS = 7
 
 
@@ -75,7 +77,9 @@ def batch(frame: Frame, selected: int | None, width: int) -> list[Document]:
         title = title._replace(spans=(title.spans[0]._replace(role=mark.role), *title.spans[1:]))
         focus = next((i for i, row in enumerate(rows) if row.submission == selected), None)
         parts.append(Lines((title, _column_heads(layout)) if name == "prefill" else (title,)))
-        parts.append(Lazy(len(rows), partial(_row_line, rows, frame, selected, layout), focus))
+        named = [row.request for row in rows]
+        names = told_apart(named, layout.identity) if len(rows) <= _TOLD_APART_ROWS else named
+        parts.append(Lazy(len(rows), partial(_row_line, rows, names, frame, selected, layout), focus))
     return parts
 
 
@@ -87,7 +91,9 @@ def _column_heads(layout: _Layout) -> Line:
     return line(Span(text, "column"))
 
 
-def _row_line(rows: Sequence[Row], frame: Frame, selected: int | None, layout: _Layout, y: int) -> Line:
+def _row_line(
+    rows: Sequence[Row], names: Sequence[str], frame: Frame, selected: int | None, layout: _Layout, y: int
+) -> Line:
     row = rows[y]
     mark, chosen = kind_mark(row.kind), row.submission == selected
     prefill = row.kind.endswith("prefill")
@@ -95,7 +101,7 @@ def _row_line(rows: Sequence[Row], frame: Frame, selected: int | None, layout: _
     spans = [
         Span(SELECTED.glyph if chosen else " ", SELECTED.role),
         Span(f"{mark.glyph} ", mark.role),
-        Span(fit(row.request, layout.identity)),
+        Span(fit(names[y], layout.identity)),
     ]
     cells = (
         (grouped(row.slot), layout.slot, "dim"),

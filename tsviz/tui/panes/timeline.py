@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from tsviz.tui.clean import fit
+from tsviz.tui.clean import fit, told_apart
 from tsviz.tui.glyphs import LANES, MARKS, PIN, SELECTED, Mark
 from tsviz.tui.lines import Document, Line, Lines, Span, clip
 from tsviz.tui.numbers import grouped
@@ -109,11 +109,12 @@ def _title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
 def _lanes(
     strip: Strip, label: int, most: int, here: range, selected: int | None, pinned: frozenset[int]
 ) -> Iterator[Line]:
-    for lane in strip.lanes[:most]:
+    lanes = strip.lanes[:most]
+    for lane, name in zip(lanes, told_apart([lane.request for lane in lanes], label - 2), strict=True):
         chosen = lane.submission == selected
         pin = PIN.glyph if lane.submission in pinned else " "
         lead = SELECTED.glyph if chosen else pin
-        spans = [Span(lead, SELECTED.role), Span(f"{fit(lane.request, label - 2)} ", "strong" if chosen else "dim")]
+        spans = [Span(lead, SELECTED.role), Span(f"{fit(name, label - 2)} ", "strong" if chosen else "dim")]
         spans += _cells([LANES[code] for code in lane.cells], here)
         yield Line(tuple(spans), "cursor" if chosen else "", ("lane", lane.submission))
     for _ in range(most - len(strip.lanes)):

@@ -407,8 +407,10 @@ class MainScreen(Following, Elsewhere):
         return self.say(f"Copied {position} (the terminal must allow it).")
 
     def action_retry(self) -> None:
-        """Read the round again, or look again whether there is one."""
+        """Open the trace and read the round again, or look again whether there is one; say if it was replaced."""
         if self.scene.rounds:
+            if self.study is not None:
+                self.fetcher.renew(self.study.desk.view)
             self.go(self.scene.round, message="")
         else:
             self.put(loading=True, error="")

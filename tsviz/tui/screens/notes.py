@@ -67,14 +67,14 @@ class NotesScreen(Over):
             lambda _s, w, h: note_list(self._study.notes.all, self.cursor, w, h), id="note-list", focusable=True
         ).add_class("over-box", "over-list")
 
-    def head(self, width: int) -> tuple[Line, Line]:
+    def head(self, width: int) -> tuple[Line, ...]:
         """Return how many there are, and what is not kept."""
         left = [Span(" tsviz ", "brand"), Span(" "), Span("Notes", "title"), Span(" │ ", "rule")]
         left.append(Span(shorten(self._study.desk.trace, max(width // 3, 8))))
         number = Span(f"{counted(len(self._study.notes.all), 'note')} ", "dim")
         problem = self._study.notes.problem
-        kept = Span(f" {problem}", "warn") if problem else Span(" kept in your state folder, by trace", "dim")
-        return spread(left, (number,), width), Line((kept,))
+        words, role = (problem, "warn") if problem else ("kept in your state folder, by trace", "dim")
+        return spread(left, (number,), width), *wrapped(words, width, role, indent=1)
 
     def height(self) -> int:
         """Every note is a line."""

@@ -92,7 +92,7 @@ class Over(Screen[Jump | None]):
         raise NotImplementedError
 
     def head(self, width: int) -> Iterable[Line]:
-        """Return the two lines of the title."""
+        """Return the lines of the title: two, or more where something is wrong."""
         raise NotImplementedError
 
     def height(self) -> int:
@@ -104,6 +104,8 @@ class Over(Screen[Jump | None]):
         if not self.is_mounted:
             return
         self.cursor = min(max(self.cursor, 0), max(self.height() - 1, 0))
+        if self.size.width:
+            self.query_one("#over-head").styles.height = max(len(tuple(self.head(self.size.width))), 2)
         for pane in self.query(Pane):
             pane.show(Scene())
 

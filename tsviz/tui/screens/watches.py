@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from tsviz.tui.key import Key
-from tsviz.tui.lines import Line, Span, spread
+from tsviz.tui.lines import Line, Span, spread, wrapped
 from tsviz.tui.panes.watch_lines import watch_detail, watch_list
 from tsviz.tui.screens.ask_line import AskLine
 from tsviz.tui.screens.over import Jump, Over, bindings_of, keys_of
@@ -104,15 +104,15 @@ class WatchesScreen(Over):
     def _here(self) -> Watch | None:
         return self._all[self.cursor] if self.cursor < len(self._all) else None
 
-    def head(self, width: int) -> tuple[Line, Line]:
+    def head(self, width: int) -> tuple[Line, ...]:
         """Return where the cursor stands, and what is not kept."""
         left = [Span(" tsviz ", "brand"), Span(" "), Span("Breakpoints", "title"), Span(" │ ", "rule")]
         left.append(Span(self._study.desk.trace))
         position = f"{self._at.round:,}" + (f".{self._at.stop}" if self._at.stop is not None else "")
         right = (Span("round ", "dim"), Span(position, "position"), Span(f" of {self._at.rounds:,} "))
         problem = self._study.watches.problem
-        kept = Span(f" {problem}", "warn") if problem else Span(" kept in your state folder, by trace", "dim")
-        return spread(left, right, width), Line((kept,))
+        words, role = (problem, "warn") if problem else ("kept in your state folder, by trace", "dim")
+        return spread(left, right, width), *wrapped(words, width, role, indent=1)
 
     def height(self) -> int:
         """Breakpoints, then what is offered."""
