@@ -56,12 +56,14 @@ def _truncated(batch: dict[str, Any], tracker: Tracker) -> bool:
 
 def may_abort(call: Call, config: dict[str, Any]) -> bool:
     """Whether an abort of the reference at this call is a listed one: events on, and a publication by a
-    plan's capacity retraction, by a load-back that came from storage, or by a plan that reaches back over a page
-    which is still being fetched from storage (`docs/conformance.md` 1.2 to 1.4)."""
+    plan's capacity retraction, by a load-back that came from storage, or by a plan or a finish that reaches back over
+    a page which is still being fetched from storage (`docs/conformance.md` 1.2 to 1.4)."""
     if not config["enable_kv_cache_events"]:
         return False
     if call[0] == "plan":
         tiers = bool(config.get("num_host_pages", 0) > 1)
         return tiers and (config["role"] != "P" or bool(config.get("enable_l3_storage")))
-    loaded = call[0] == "advance" and any(event[0] == "LoadBackDoneEvent" and event[2] for event in call[1])
-    return loaded and bool(config.get("enable_l3_storage"))
+    published = call[0] == "advance" and any(
+        event[0] == "Finish" or (event[0] == "LoadBackDoneEvent" and event[2]) for event in call[1]
+    )
+    return published and bool(config.get("enable_l3_storage"))
