@@ -70,7 +70,7 @@ def test_closed_jobs_are_cancelled_end_and_say_nothing_more() -> None:
     assert first.wait(20)
     jobs.close()
     assert stream.cancelled.is_set()
-    assert threads_left(20) == []
+    assert [thread for thread in threads_left(2) if thread.name == "tsviz-sql"] == []  # others' recorders may live on
     assert [one.value for one in told] == ["first"]
 
 
