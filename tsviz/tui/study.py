@@ -151,10 +151,11 @@ class Study:
         self.changed()
         return any(stopped)
 
-    def ask_hits(self) -> None:
-        """Look for the hits of every breakpoint."""
+    def ask_hits(self, *, anew: bool = True) -> None:
+        """Look for the hits of every breakpoint; without `anew` only of those that were not looked for yet."""
         for watch in list(self.watches.all):
-            self._ask_hits(watch.predicate)
+            if anew or not watch.sought:
+                self._ask_hits(watch.predicate)
 
     def _ask_hits(self, predicate: str) -> None:
         self.watches.begin(predicate)

@@ -68,6 +68,8 @@ class Watch:
     places: Places = field(default_factory=Places)
     total: HitTotal | None = None
     refused: Refused | None = None
+    sought: bool = False
+    """Whether its hits were asked for."""
     error: str = ""
 
     @property
@@ -123,7 +125,7 @@ class Watches:
 
     def begin(self, predicate: str) -> None:
         """Its hits are being asked for, anew."""
-        self._change(predicate, running=True, places=Places(), total=None, refused=None, error="")
+        self._change(predicate, sought=True, running=True, places=Places(), total=None, refused=None, error="")
 
     def take(self, predicate: str, value: object) -> None:
         """Keep an answer about a predicate."""

@@ -115,7 +115,7 @@ class Elsewhere(SteppingScreen):
             study.ask_findings()
         elif head.frontier.source == "none" and not head.live and head.rounds <= _DERIVE_ROUNDS:
             study.ask_decisions()
-        study.ask_hits()
+        study.ask_hits(anew=False)
         self._studied_more()
 
     def _studied_more(self) -> None:
