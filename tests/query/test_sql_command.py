@@ -38,6 +38,16 @@ def _start(*arguments: object) -> subprocess.Popen[bytes]:
     )
 
 
+_UNDER_WAY_TICKS = 100
+"""More processor time than the query process takes until it asks: its query is being answered."""
+
+
+def _ticks(pid: str) -> int:
+    """Return the processor time that a process has used, in clock ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def _ended(pid: str) -> bool:
     """Wait until a process that is not ours is gone, or only its entry is left for whoever inherited it."""
     stat = Path(f"/proc/{pid}/stat")
@@ -131,7 +141,7 @@ def test_an_interrupt_kills_the_query_and_exits_130(bundle: Path) -> None:
     """SIGINT ends the command with 130, and its query with it."""
     process = _start(bundle, ENDLESS)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while not (found := children.read_text().split()):
+    while not (found := children.read_text().split()) or _ticks(found[0]) < _UNDER_WAY_TICKS:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
