@@ -18,6 +18,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from .measure import Line
@@ -85,7 +86,8 @@ class Terminal:
     def close(self) -> None:
         """Quit."""
         os.write(self._fd, b"\x11")
-        self.settle(0.5)
+        with suppress(OSError):  # the terminal is gone when the process is
+            self.settle(0.5)
         os.close(self._fd)
         os.waitpid(self.pid, 0)
 
