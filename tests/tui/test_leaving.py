@@ -9,13 +9,15 @@ import threading
 import pytest
 from textual.command import CommandList
 
-from tests.tui.desks import FakeStream
+from tests.tui.desks import FakeDesk, FakeStream
 from tests.tui.fakes import FullView
-from tests.tui.helpers import settle
+from tests.tui.helpers import main_screen, rest, settle
 from tsviz.tui.app import DebuggerApp
-from tsviz.tui.jobs import Jobs, Told
+from tsviz.tui.jobs import Done, Jobs, Told
 from tsviz.tui.leaving import threads_left
 from tsviz.tui.palette import Palette
+from tsviz.tui.screens.over import Over
+from tsviz.tui.screens.pages import PagesScreen
 
 SIZE = (120, 40)
 
@@ -85,3 +87,24 @@ def test_a_thread_that_does_not_end_is_named_and_left() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "['tsviz-stuck']\n", "")
+
+
+@pytest.mark.parametrize("key", ["f", "L", "q", "b", "quotation_mark", "m"])
+async def test_an_answer_that_comes_while_a_screen_is_taken_down_harms_nothing(key: str) -> None:
+    """The widgets of a screen go before it does: what it is told from then on draws nothing."""
+    async with DebuggerApp(FullView(), desk=FakeDesk()).run_test(size=SIZE) as pilot:  # type: ignore[arg-type]
+        await rest(pilot)
+        await pilot.press(key)
+        await rest(pilot)
+        over = pilot.app.screen
+        assert isinstance(over, Over | PagesScreen)
+        main = main_screen(pilot.app)
+        await pilot.app.pop_screen()
+        assert not over.query("Pane")
+        over.redraw()
+        pilot.app._running = False  # as in the first moment of an application's end
+        await main.query("*").remove()
+        main.on_told(Told("findings", 1, Done("too late")))
+        pilot.app._running = True
+    assert main.study is not None
+    assert main.study.findings.known.error == ""

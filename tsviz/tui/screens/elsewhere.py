@@ -22,6 +22,7 @@ from tsviz.tui.screens.lost import LostScreen
 from tsviz.tui.screens.notes import NotesScreen
 from tsviz.tui.screens.over import Jump
 from tsviz.tui.screens.sql import SqlScreen
+from tsviz.tui.screens.standing import stands
 from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.screens.watches import Here, WatchesScreen, hit_jump
 from tsviz.tui.strip import Strip
@@ -90,6 +91,8 @@ class Elsewhere(SteppingScreen):
 
     def on_answered(self, message: Answered) -> None:
         """Check the trace once it is open; arrive where a jump leads."""
+        if not stands(self):
+            return
         match message.result:
             case Opened(head) if head.rounds and self.study is not None and not self.study.findings.known.asked:
                 self.study.listen(self._studied_more)
@@ -142,7 +145,7 @@ class Elsewhere(SteppingScreen):
     def on_told(self, message: Told) -> None:
         """Keep what a job of the study says; derive decisions where there are none, and look at them once they are."""
         study, head = self.study, self.scene.head
-        if study is None:
+        if study is None or not stands(self):
             return
         study.take(message)
         if head is None or head.frontier.source != "none":

@@ -10,6 +10,7 @@ from tsviz.tui.clean import clean
 from tsviz.tui.fetch import Renewed
 from tsviz.tui.following import Follow, Follower, FollowLoop, Looked, Newer, ended_words
 from tsviz.tui.screens.answers import Answered, Opened
+from tsviz.tui.screens.standing import stands
 from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.strip import Window
 
@@ -44,6 +45,8 @@ class Following(SteppingScreen):
 
     def on_answered(self, message: Answered) -> None:
         """Begin to look once the trace is open; show what a newer view has."""
+        if not stands(self):
+            return
         match message.result:
             case Opened(head) if self._follower is not None and self._loop is None:
                 self._loop = FollowLoop(self._follower, self.post_message, head.rounds)
@@ -65,6 +68,8 @@ class Following(SteppingScreen):
 
     def on_looked(self, event: Looked) -> None:
         """Say how far the recording is, and how it ended."""
+        if not stands(self):
+            return None
         was = self.scene.follow.look if self.scene.follow is not None else None
         self._put_follow(look=event.look, error=event.error)
         if event.error:

@@ -19,6 +19,7 @@ from tsviz.tui.lines import Line, Lines, Span, clip
 from tsviz.tui.panes.sheets import key_lines
 from tsviz.tui.scene import Scene
 from tsviz.tui.screens.sheet import Sheet
+from tsviz.tui.screens.standing import stands
 from tsviz.tui.widgets.pane import Pane
 
 _ALWAYS = 2
@@ -101,7 +102,7 @@ class Over(Screen[Jump | None]):
 
     def redraw(self) -> None:
         """Show everything anew; panes redraw what differs."""
-        if not self.is_mounted:
+        if not stands(self):
             return
         self.cursor = min(max(self.cursor, 0), max(self.height() - 1, 0))
         if self.size.width:

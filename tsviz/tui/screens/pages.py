@@ -24,6 +24,7 @@ from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
 from tsviz.tui.scene import Scene
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.sheet import Sheet
+from tsviz.tui.screens.standing import stands
 from tsviz.tui.widgets.grid_pane import GridPane
 from tsviz.tui.widgets.pane import Pane
 
@@ -98,6 +99,8 @@ class PagesScreen(Screen[Left]):
 
     def redraw(self) -> None:
         """Show the scene."""
+        if not stands(self):
+            return
         if self.scene.map is not None:
             self.query_one("#pages-summary").styles.height = 1 + min(len(self.scene.map.groups), 4)
             per_line = geometry(self.scene.map, self.size.width - _FRAME_COLUMNS, self.size.height // 4).per_line

@@ -24,6 +24,7 @@ from tsviz.tui.scene import Scene
 from tsviz.tui.screens.ask_line import AskLine
 from tsviz.tui.screens.chart import ChartScreen
 from tsviz.tui.screens.over import Jump, Over, bindings_of, keys_of
+from tsviz.tui.screens.standing import stands
 from tsviz.tui.sql_state import MOST_ROWS, ROWS, SqlState
 from tsviz.tui.study import Study
 from tsviz.tui.widgets.pane import Pane
@@ -119,7 +120,7 @@ class SqlScreen(Over):
     def redraw(self) -> None:
         """Show everything; the result says which of its rows are in sight."""
         super().redraw()
-        if self.is_mounted:
+        if stands(self):
             rows = self.query_one("#sql-rows", Pane)
             note = result_note(self.state, int(rows.scroll_offset.y), rows.size.height)
             self.query_one("#sql-result").border_subtitle = note
@@ -144,10 +145,12 @@ class SqlScreen(Over):
         self._study.leave(self._changed)
 
     def _tick(self) -> None:
-        if self.state.running:
+        if self.state.running and stands(self):
             self.query_one("#over-head", Pane).show(Scene())
 
     def _changed(self) -> None:
+        if not stands(self):
+            return
         editor = self._editor
         if editor.grammar is None and isinstance(self._study.language, Language):
             editor.speak(self._study.language)
@@ -203,6 +206,8 @@ class SqlScreen(Over):
         self.call_after_refresh(self.redraw)
 
     def _close_list(self) -> None:
+        if not stands(self):
+            return
         self._completion = None
         self._editor.completing = False
         self.query_one("#sql-list", Pane).remove_class("-open")

@@ -28,6 +28,7 @@ from tsviz.tui.screens.answers import (
     marked,
     opened,
 )
+from tsviz.tui.screens.standing import stands
 from tsviz.tui.strip import Strip, StripAsk, Window
 from tsviz.tui.strips import fetch_strip
 
@@ -230,6 +231,8 @@ class SteppingScreen(Screen[None]):
 
     def on_answered(self, message: Answered) -> None:
         """Take what the fetching thread found."""
+        if not stands(self):
+            return
         match message.result:
             case Frame() as frame if frame.ask == self._asked:
                 self._show(frame)
@@ -346,7 +349,7 @@ class SteppingScreen(Screen[None]):
 
     def _tick(self) -> None:
         speed = self.scene.play_rounds_per_second
-        if speed and not self.scene.loading:
+        if speed and not self.scene.loading and stands(self):
             self.go(self.scene.round + max(1, round(speed * _FASTEST_TICK_S)))
 
 
