@@ -19,6 +19,7 @@ from .output import quiet_pipe
 
 COMMANDS = {
     "record": "Run a workload through a scheduler and record every round.",
+    "run": "Record a program that drives the real scheduler.",
     "info": "Say what is in a trace.",
     "sql": "Ask a trace with SQL.",
     "hits": "List the positions at which an SQL predicate holds.",

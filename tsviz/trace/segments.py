@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import IO, Any
@@ -40,6 +41,9 @@ class _Counting:
         if not self.closed:
             self.closed = True
             self._file.close()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
 
     def writable(self) -> bool:
         return True
@@ -96,6 +100,13 @@ class HotSegments:
         self._commits.write(commit_line(record))
         self._commits.flush()
         self._sequence += 1
+
+    def abandon(self) -> None:
+        """Lead the files of a parent process nowhere: what its buffers hold is not written twice."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (*(file.fileno() for file, _ in self._streams.values()), self._commits.fileno()):
+            os.dup2(nowhere, number, inheritable=False)
+        os.close(nowhere)
 
     def close(self) -> None:
         """Close the files; the streams get no end marker, since the last commit says where they end.

@@ -115,7 +115,7 @@ class BundleWriter:
                 self._names.append({"node": node, "rank": rank})
                 self._write_bundle_file()
                 if self.error is not None:
-                    recorder.append = _drop
+                    recorder.append = drop
         except OSError as error:
             raise CannotRecord(f"{directory}: cannot be written: {error.strerror}") from error
         return recorder
@@ -165,8 +165,20 @@ class BundleWriter:
         with self._lock:
             self.error = error
             for part in self._parts:
-                part.recorder.append = _drop
+                part.recorder.append = drop
                 part.recorder.take(1 << 62)
+
+    def abandon(self) -> None:
+        """Forget the bundle in a child process behind a fork: no thread writes here, files and lock are the parent's.
+
+        The recorders take entries and forget them.
+        """
+        self._closed = True
+        self._recording.abandon()
+        for part in self._parts:
+            part.recorder.append = drop
+            part.recorder.take(1 << 62)
+            part.segments.abandon()
 
     def close(self, end: Mapping[str, Any] | None = None, *, compacted: bool = True) -> None:
         """Write what is left, compact the tables and close the bundle with `end` (why it ended, totals).
@@ -199,5 +211,5 @@ class BundleWriter:
                 compact.compact_part(part.directory)
 
 
-def _drop(_: object) -> None:
+def drop(_: object) -> None:
     """Take an entry and forget it: the writer has failed, and the recorded program must not notice."""
