@@ -32,6 +32,7 @@ COMMANDS = {
     "verify": "Re-execute a trace and compare every round.",
     "whatif": "Run a trace again with a knob turned.",
     "diff": "Compare two traces, or the ranks of one.",
+    "redact": "Write a trace without what its prompts say.",
     "slice": "Cut some rounds out of a trace.",
     "minimize": "Shrink a trace while something still happens in it.",
     "repro": "Write a script that shows it on the real package alone.",
