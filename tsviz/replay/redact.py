@@ -38,7 +38,7 @@ SCHEDULERS = frozenset(("real", "twin"))
 ENDS = frozenset(("drained", "max_rounds", "stopped", "stalled", "scheduler_raised", "the program ended"))
 META = frozenset(("tool", "scheduler", "redacted"))
 VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}")
-NODE = re.compile(r"[FPDN]\d{0,6}")
+NODE = re.compile(r"[FPDN]\d{0,6}(-\d{1,6})?")
 
 
 def write_redacted(bundle: Bundle, out: Path) -> list[str]:
