@@ -62,6 +62,7 @@ class HotSegments:
     """The hot files of one part. A table's file exists once it has a row."""
 
     def __init__(self, directory: Path) -> None:
+        """Begin in an empty directory, which is made. Raises OSError."""
         directory.mkdir(parents=True)
         self._directory = directory
         self._streams: dict[str, tuple[_Counting, ipc.RecordBatchStreamWriter]] = {}
@@ -69,6 +70,11 @@ class HotSegments:
         self._commits = (directory / COMMITS_FILE).open("wb")
         self._sequence = 0
         self._last = (0, -1)
+
+    @property
+    def written_bytes(self) -> int:
+        """How many bytes of tables were written so far."""
+        return sum(file.length for file, _ in self._streams.values())
 
     def append(self, table: Table, batch: pa.RecordBatch) -> None:
         """Write one batch; readers do not see it before `commit`."""
@@ -78,6 +84,10 @@ class HotSegments:
             stream = self._streams[table.name] = (file, ipc.new_stream(file, table.schema, options=_OPTIONS))
         stream[1].write_batch(batch)
         self._rows[table.name] = self._rows.get(table.name, 0) + batch.num_rows
+
+    def start_at(self, last_round: int, last_seq: int) -> None:
+        """Say where the rows of the segment in front of this one end."""
+        self._last = (last_round, last_seq)
 
     def commit(self, last_round: int, last_seq: int) -> None:
         """Make everything appended so far visible: tables first, their record last."""

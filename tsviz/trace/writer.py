@@ -19,6 +19,7 @@ from .errors import CannotRecord
 from .lock import RecordingLock
 from .part_writer import PartWriter
 from .recorder import Recorder
+from .ring import RING_FILE, RingOptions, Rotation
 from .segments import HotSegments
 from .tokens import FULL, MODES
 
@@ -35,9 +36,19 @@ _FLUSH_ROWS = 1 << 20
 
 
 class _Part:
-    def __init__(self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments) -> None:
+    def __init__(
+        self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments, rotation: Rotation | None
+    ) -> None:
         self.recorder, self.writer = recorder, writer
-        self.directory, self.segments = directory, segments
+        self.directory, self.segments, self.rotation = directory, segments, rotation
+
+    def rotate(self, rotation: Rotation) -> None:
+        """Finish the segment and begin the next one."""
+        self.writer.flush()
+        self.segments.finish()
+        self.segments.close()
+        self.segments = rotation.next()
+        self.writer = self.writer.successor(self.segments)
 
 
 class BundleWriter:
@@ -46,14 +57,18 @@ class BundleWriter:
     `error` holds the exception that stopped the writer thread (a full disk, say); the recorded program goes on.
     """
 
-    def __init__(self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL) -> None:
+    def __init__(
+        self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None
+    ) -> None:
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
+
+        `ring`: a flight recorder, of whose segments the keeper makes bundles; `path` is where these lie, `OUT.ring`.
 
         Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
         """
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
-        self.path, self._tokens, self._meta = path, tokens, dict(meta)
+        self.path, self._tokens, self._meta, self._ring = path, tokens, dict(meta), ring
         self._parts: list[_Part] = []
         self._names: list[dict[str, Any]] = []
         self.error: BaseException | None = None
@@ -94,8 +109,11 @@ class BundleWriter:
         `monotonic`. At level `decisions` the recorder is also the scheduler's observer.
         """
         directory = layout.part_directory(self.path, node, rank)
+        if self._ring is not None:
+            level = LEVELS[0]
         try:
-            segments = HotSegments(directory / layout.HOT)
+            rotation = None if self._ring is None else Rotation(self._ring, directory)
+            segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
             part = {
                 "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
                 "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
@@ -111,7 +129,7 @@ class BundleWriter:
                 storage=config["enable_l3_storage"],
             )
             with self._lock:
-                self._parts.append(_Part(recorder, writer, directory, segments))
+                self._parts.append(_Part(recorder, writer, directory, segments, rotation))
                 self._names.append({"node": node, "rank": rank})
                 self._write_bundle_file()
                 if self.error is not None:
@@ -121,9 +139,11 @@ class BundleWriter:
         return recorder
 
     def _write_bundle_file(self) -> None:
+        ring = {} if self._ring is None else {"ring": self._ring.values()}
         layout.write_json(
-            self.path / layout.BUNDLE_FILE,
+            self.path / (layout.BUNDLE_FILE if self._ring is None else RING_FILE),
             {
+                **ring,
                 "format": layout.FORMAT,
                 "schema": layout.schema_version(),
                 "tokens": self._tokens,
@@ -149,6 +169,8 @@ class BundleWriter:
             while entries := part.recorder.take(_TAKE_ENTRIES):
                 for index, entry in enumerate(entries):
                     part.writer.consume(entry)
+                    if part.rotation is not None and part.rotation.due(entry, part.segments.written_bytes):
+                        part.rotate(part.rotation)
                     if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
                         time.sleep(_TURN_SECONDS)
                 self._flush_if_due()
@@ -206,7 +228,7 @@ class BundleWriter:
             raise self.error
         layout.write_json(self.path / layout.END_FILE, dict(end or {}))
         self._recording.release()
-        if compacted:
+        if compacted and self._ring is None:
             for part in self._parts:
                 compact.compact_part(part.directory)
 
