@@ -37,7 +37,7 @@ if __name__ == "__main__":
         tokenspeed_scheduler.ExecutionEvent = inner.ExecutionEvent
     work()
     if mode == "kill":
-        commits = Path(sys.argv[3], "parts", "F.0", "hot", "commits.jsonl")
+        commits = Path(sys.argv[3], "parts", "F.0", *(sys.argv[4:] or ["hot"]), "commits.jsonl")
         while not (commits.exists() and commits.read_bytes()):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)

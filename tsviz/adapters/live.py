@@ -20,6 +20,7 @@ from typing import Any
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.recorder import Recorder
+from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
 from tsviz.trace.tokens import IDENTITY
 from tsviz.trace.writer import BundleWriter, drop
 from tsviz.version import __version__
@@ -39,6 +40,11 @@ class LiveOptions:
     out: str
     """Directory of the bundle; the second process that builds a scheduler takes `out-2`, and so on."""
     tokens: str = IDENTITY
+    ring: dict[str, Any] | None = None
+    """`RingOptions` as data, for a flight recorder: segments go to `out.ring`, `out-2.ring`, ..."""
+
+    keeper: bool = True
+    """Whether this process starts the keeper of its ring; `tsviz run` has its own."""
 
     def text(self) -> str:
         """Return the options as `from_text` takes them."""
@@ -93,7 +99,11 @@ class Live:
             "workload": {"kind": "live", "process": os.getpid()},
             "options": {},
         }
-        writer = BundleWriter(claim(Path(self._options.out)), meta=meta, tokens=self._options.tokens)
+        ring = None if self._options.ring is None else RingOptions.of(self._options.ring)
+        path = claim(Path(self._options.out), "" if ring is None else SUFFIX)
+        writer = BundleWriter(path, meta=meta, tokens=self._options.tokens, ring=ring)
+        if ring is not None and self._options.keeper:
+            start_keeper(path)
         atexit.register(self.close)
         if (util := sys.modules.get("multiprocessing.util")) is not None:
             util.Finalize(None, self.close, exitpriority=-100)  # its processes end without atexit
@@ -114,10 +124,11 @@ class Live:
         self._writer, self._ranks, self._failed = None, {}, False
 
 
-def claim(out: Path) -> Path:
-    """Make and return the first directory of `out`, `out-2`, `out-3`, ... that is free. Raises OSError."""
+def claim(out: Path, suffix: str = "") -> Path:
+    """Make and return the first directory of `out`, `out-2`, ... (with a suffix) that is free. Raises OSError."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    for path in bundle_paths(out):
+    for free in bundle_paths(out):
+        path = free.with_name(free.name + suffix)
         try:
             path.mkdir()
         except FileExistsError:

@@ -6,28 +6,43 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
 _PASSED = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH,
 )  # fmt: skip
+_MEANWHILE_SECONDS = 0.25
 _KERNEL = 0x80
 """`si_code` of a signal that the terminal sends: to every process in the foreground, the program among them."""
 
 
-def run_through(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def run_through(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    ours: Collection[signal.Signals] = (),
+    taken: Callable[[signal.Signals], None] = lambda _: None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> int:
     """Run a command to its end and return its wait status. Raises OSError when it cannot be started.
 
-    Signals that are sent to this process reach it; those of the terminal reach it anyway.
+    Signals that are sent to this process reach it, but for `ours`, which `taken` is called with; those of the terminal
+    reach it anyway. `meanwhile` is called now and then.
     """
-    waited = {signal.SIGCHLD, *_PASSED}
+    waited = {signal.SIGCHLD, *_PASSED, *ours}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:
         default = [signal.SIGPIPE, signal.SIGXFSZ, *_PASSED]
         child = os.posix_spawnp(command[0], list(command), environment, setsigmask=before, setsigdef=default)
         while True:
-            received = signal.sigwaitinfo(waited)
+            received = signal.sigtimedwait(waited, _MEANWHILE_SECONDS)
+            meanwhile()
+            if received is None:
+                continue
+            if received.si_signo in ours:
+                taken(signal.Signals(received.si_signo))
+                continue
             if received.si_signo != signal.SIGCHLD:
                 if received.si_code != _KERNEL:
                     os.kill(child, received.si_signo)

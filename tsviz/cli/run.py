@@ -11,6 +11,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
+from .ringing import Keepers, ring_of, ring_options, signals_of
 
 if TYPE_CHECKING:
     from tsviz.adapters.live import LiveOptions
@@ -25,9 +26,18 @@ if TYPE_CHECKING:
     "--tokens", type=click.Choice(("full", "identity")), default="identity", show_default=True,
     help="identity keeps only which prefix pages are equal: no token and no hash of one.",
 )  # fmt: skip
+@ring_options
 @click.option("--quiet", is_flag=True, help="Say nothing at the end.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
-def command(out: Path, tokens: str, quiet: bool, command: tuple[str, ...]) -> None:
+def command(
+    out: Path,
+    tokens: str,
+    ring: str | None,
+    trigger: tuple[str, ...],
+    keep: int,
+    quiet: bool,
+    command: tuple[str, ...],
+) -> None:
     """Run COMMAND and record every scheduler of tokenspeed_scheduler that it, or a Python process under it, builds.
 
     Its output, input and exit code are its own, and signals reach it. Recording never stops it: what goes wrong is said
@@ -42,17 +52,44 @@ def command(out: Path, tokens: str, quiet: bool, command: tuple[str, ...]) -> No
 
     if any(path.exists() for path in bundle_paths(out)[:2]):
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
-    options = LiveOptions(str(out.absolute()), tokens)
+    flight, keepers = ring_of(ring, trigger, keep), Keepers()
+    options = LiveOptions(str(out.absolute()), tokens, None if flight is None else flight.values(), keeper=False)
     try:
-        status = run_through(command, environment(options))
+        status = run_through(
+            command, environment(options), ours=signals_of(flight),
+            taken=lambda number: keepers.pull(f"signal {number.name}"),
+            meanwhile=lambda: keepers.look(homes(out)) if flight is not None else None,
+        )  # fmt: skip
     except OSError as error:
         raise CliError(ExitCode.USAGE, f"{command[0]}: {error.strerror or error}") from error
-    bundles = [path for path in bundle_paths(out) if path.exists()]
+    if flight is not None:
+        keepers.look(homes(out))
+        for home in keepers.wait():
+            click.echo(f"tsviz: {home}: its keeper ended early: `tsviz repair` makes a trace of it", err=True)
+    bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
     for path in bundles:
         _finish(path, quiet)
     if not bundles and not quiet:
         click.echo("tsviz: no scheduler of tokenspeed_scheduler was built; nothing was recorded", err=True)
     vanish(status)
+
+
+def homes(out: Path) -> list[Path]:
+    """Return the rings that processes of this command have begun."""
+    from tsviz.adapters.live import bundle_paths
+    from tsviz.trace.ring import ring_home
+
+    found = []
+    for path in bundle_paths(out):
+        if not ring_home(path).is_dir() and not path.exists():
+            break
+        found += [ring_home(path)] if ring_home(path).is_dir() else []
+    return found
+
+
+def later(out: Path, keep: int) -> list[Path]:
+    """Return where the keeper of a ring writes the traces behind its first one."""
+    return [out.with_name(f"{out.name}.{number}") for number in range(2, keep + 2)]
 
 
 def environment(options: LiveOptions) -> dict[str, str]:

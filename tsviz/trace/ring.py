@@ -14,7 +14,11 @@ the recorder never reads what it wrote.
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +35,7 @@ _QUARTERS = 4
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 _UNITS_BYTES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(s|m|h|KB|MB|GB)")
-BACKLOG_SEGMENTS = 256
+BACKLOG_SEGMENTS = 128
 """With so many segments that nobody has taken, the keeper is gone or far too slow, and the recording ends."""
 
 
@@ -48,6 +52,11 @@ class RingOptions:
     def values(self) -> dict[str, Any]:
         """Return the options as JSON-able data."""
         return {**asdict(self), "triggers": list(self.triggers)}
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> RingOptions:
+        """Return options from what `values` gave. Raises KeyError, TypeError."""
+        return cls(values["seconds"], values["bytes"], tuple(values["triggers"]), values["keep"])
 
 
 def parse_ring(text: str) -> tuple[float | None, int | None]:
@@ -97,3 +106,14 @@ class Rotation:
         if self._span_ns is not None:
             return entry.time_ns - self._began_ns >= self._span_ns
         return self._bytes is not None and written_bytes >= self._bytes
+
+
+def start_keeper(home: Path) -> subprocess.Popen[bytes]:
+    """Start the keeper of a ring, in a session of its own: it outlives this process. Raises OSError."""
+    environment = {name: value for name, value in os.environ.items() if name != "TSVIZ_RUN"}
+    environment["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
+    with (home / KEEPER_LOG).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "tsviz.replay.ring_keeper", str(home)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment,
+        )  # fmt: skip
