@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
@@ -29,15 +29,16 @@ class Trace:
     What is opened is what was there at that moment; open a growing trace again to see more. Use it from one thread.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        """Open the bundles at these paths. Raises `TraceError`."""
+    def __init__(self, paths: Sequence[str], bundles: Sequence[Bundle] | None = None) -> None:
+        """Open the bundles at these paths, or take `bundles` that were opened there. Raises `TraceError`."""
         self.paths = tuple(paths)
-        self.bundles: tuple[Bundle, ...] = tuple(open_bundle(path) for path in paths)
+        self.bundles: tuple[Bundle, ...] = tuple(bundles or (open_bundle(path) for path in paths))
         """The bundles themselves: metadata, parts, raw tables."""
+        self._opened = bundles is not None
 
     @cached_property
     def _locked(self) -> Locked:
-        catalog = Catalog([open_indexed(path) for path in self.paths])
+        catalog = Catalog(self.bundles if self._opened else [open_indexed(path) for path in self.paths])
         return Locked(catalog, Limits(memory_bytes=_MEMORY_BYTES, seconds=None, rows=None))
 
     def sql(self, query: str) -> pa.Table:
@@ -116,6 +117,19 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"<Trace {', '.join(bundle.name for bundle in self.bundles)}>"
+
+
+def follow_trace(path: str | PathLike[str]) -> Iterator[Trace]:
+    """Yield a recording as it is now, then again whenever more of it is committed, to its end (`tsviz.follow`).
+
+    Each is a `Trace` of what was committed at that moment, and stays that. Raises `TraceError`.
+    """
+    from pathlib import Path
+
+    from tsviz.replay.growth import growth
+
+    for grown in growth(Path(path)):
+        yield Trace([fspath(path)], [grown.bundle])
 
 
 def open_trace(*paths: str | PathLike[str]) -> Trace:

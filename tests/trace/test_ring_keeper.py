@@ -91,8 +91,8 @@ def test_a_word_from_outside_writes_what_is_kept(ringed: Callable[..., Path], tm
     keeper = Keeper(home)
     for reason in ("one", "two", "three"):
         (home / TRIGGER_FILE).write_text(reason)
-        assert keeper.step()
-        assert not (home / TRIGGER_FILE).exists()
+        while (home / TRIGGER_FILE).exists():
+            assert keeper.step()
     ended = {
         path.name: overview(open_bundle(path))["parts"][0]["ended"] for path in tmp_path.glob("out*") if path != home
     }

@@ -39,8 +39,13 @@ Tables = dict[str, pa.Table]
 class PartRing:
     """What is kept of one part."""
 
-    def __init__(self, home: Path, directory: Path, description: Mapping[str, Any]) -> None:
-        """`directory`: the part in the ring `home`. Raises `TraceError`."""
+    def __init__(
+        self, home: Path, directory: Path, description: Mapping[str, Any], window_ns: int | None = None,
+        limit_bytes: int | None = None,
+    ) -> None:  # fmt: skip
+        """`directory`: the part in the ring `home`; how much is kept of it (None: all). Raises `TraceError`."""
+        self._window_ns, self._limit_bytes = window_ns, limit_bytes
+        self._edges: dict[Path, tuple[int, int]] = {}
         self._raw, self.description = directory, description
         self.meta: dict[str, Any] = layout.read_json(directory / layout.PART_FILE)
         self.name = f"{self.meta['node']}/{self.meta['rank']}"
@@ -61,13 +66,23 @@ class PartRing:
     # What is there
 
     def segments(self) -> list[Path]:
-        """Return the segments behind the sealed one, oldest first; the last one may still be written."""
+        """Return the segments behind the sealed one, oldest first: as many as make the oldest one droppable, or all.
+
+        Where the recorder is far ahead, what it wrote is gone through a window at a time, as if it had just come.
+        """
+        there = self._all()
+        if self._window_ns is None and self._limit_bytes is None:
+            return there
+        return next((there[:n] for n in range(2, len(there)) if self._droppable(there[:n])), there)
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is more than `segments` says."""
+        return len(self.segments()) < len(self._all())
+
+    def _all(self) -> list[Path]:
         begin = int(self._sealed.name) + 1 if self._sealed is not None else 1
         return [path for path in segment_directories(self._raw) if int(path.name) >= begin]
-
-    def bytes(self) -> int:
-        """Return how large what is kept is on disk."""
-        return sum(_size(path) for path in [*self.segments(), *filter(None, [self._sealed])])
 
     def last_round(self) -> int:
         """Return the last committed round; 0 for none."""
@@ -76,22 +91,34 @@ class PartRing:
                 return last
         return self._bundle().last_round if self._sealed is not None else 0
 
-    def droppable(self, window_ns: int | None, limit_bytes: int | None) -> bool:
+    def droppable(self) -> bool:
         """Return whether the oldest segment is outside of what is to be kept, and the one behind it is not the newest.
 
         The newest one may have calls behind its last plan, which belong to no round yet.
         """
-        behind = self.segments()
-        finished = [path for path in behind[:-1] if _has_commits(path) and HotTables(path).final]
-        if len(finished) < (1 if self._sealed is not None else 2):
+        return self._droppable(self.segments())
+
+    def _droppable(self, behind: list[Path]) -> bool:
+        at = 0 if self._sealed is not None else 1
+        if len(behind) < at + 2:
             return False
-        if limit_bytes is not None and self.bytes() > limit_bytes:
-            return True
-        if window_ns is None:
-            return False
-        newest = max((_edge(HotTables(path), last=True) for path in behind if _has_commits(path)), default=0)
-        start = finished[0] if self._sealed is not None else finished[1]
-        return newest - _edge(HotTables(start), last=False) >= window_ns
+        if self._limit_bytes is not None:
+            return sum(_size(path) for path in [*behind, *filter(None, [self._sealed])]) > self._limit_bytes
+        newest = max(self._edge(path)[1] for path in behind)
+        return self._window_ns is not None and newest - self._edge(behind[at])[0] >= self._window_ns
+
+    def _edge(self, path: Path) -> tuple[int, int]:
+        """Return the times of the first and the last call of a segment; zeros for none yet."""
+        if path in self._edges:
+            return self._edges[path]
+        if not _has_commits(path):
+            return 0, 0
+        hot = HotTables(path)
+        times = [batch["time_ns"] for batch in hot.batches(RECORDED["calls"])]
+        found = (int(times[0][0].as_py()), int(times[-1][-1].as_py())) if times else (0, 0)
+        if hot.final:
+            self._edges[path] = found
+        return found
 
     def _bundle(self) -> Any:
         assert self._sealed is not None
@@ -180,14 +207,6 @@ def _has_commits(path: Path) -> bool:
 
 def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def _edge(hot: HotTables, *, last: bool) -> int:
-    """Return the time of the first or last call of a segment; 0 for none."""
-    times = [batch["time_ns"] for batch in hot.batches(RECORDED["calls"])]
-    if not times:
-        return 0
-    return int(times[-1][-1].as_py() if last else times[0][0].as_py())
 
 
 def _inside(rows: pa.Table, first: int) -> int:

@@ -55,13 +55,13 @@ class Keeper:
         """Do what there is to do; return whether there was anything. Raises `TraceError`, OSError."""
         parts = self.parts()
         did = False
-        if (self.home / TRIGGER_FILE).exists():
+        if (self.home / TRIGGER_FILE).exists() and not any(part.behind for part in parts):
             reason = (self.home / TRIGGER_FILE).read_text()[:200]
             (self.home / TRIGGER_FILE).unlink()
             self.write_out(reason)
             did = True
         rounds = sum(part.last_round() for part in parts)
-        due = last or time.monotonic() - self._looked > _DUTY * self._cost
+        due = last or any(part.behind for part in parts) or time.monotonic() - self._looked > _DUTY * self._cost
         if self._watching and rounds > self._seen and due:
             self._seen = rounds
             self._look()
@@ -74,18 +74,20 @@ class Keeper:
         """Return what is kept of every scheduler there is by now. Raises `TraceError`."""
         values = layout.read_json(self.home / RING_FILE)
         description = {name: value for name, value in values.items() if name != "ring"}
-        for node, rank in layout.part_names(self.home, values) if values["parts"] else ():
-            directory = layout.part_directory(self.home, node, rank)
-            if directory.name not in self._parts and (directory / layout.PART_FILE).exists():
-                self._parts[directory.name] = PartRing(self.home, directory, description)
-        return list(self._parts.values())
-
-    def _drop(self, parts: list[PartRing]) -> bool:
+        names = layout.part_names(self.home, values) if values["parts"] else []
         seconds, limit = self._ring["seconds"], self._ring["bytes"]
         window = None if seconds is None else int(seconds * 1e9)
-        share = None if limit is None else limit // max(1, len(parts))
+        share = None if limit is None else limit // max(1, len(names))
+        for node, rank in names:
+            directory = layout.part_directory(self.home, node, rank)
+            if directory.name not in self._parts and (directory / layout.PART_FILE).exists():
+                self._parts[directory.name] = PartRing(self.home, directory, description, window, share)
+        return list(self._parts.values())
+
+    @staticmethod
+    def _drop(parts: list[PartRing]) -> bool:
         for part in parts:
-            if part.droppable(window, share):
+            if part.droppable():
                 part.advance()
                 return True
         return False
