@@ -1,6 +1,7 @@
 """A program that knows nothing of tsviz: `plain_program.py ROUNDS MODE` serves on the real scheduler, then ends.
 
 MODE: `exit` (with 7), `kill` (SIGKILL to itself), `wait` (says so, and waits for SIGTERM, on which it exits with 9),
+`full` (no file may grow beyond 6,000 bytes),
 `fork` (a child serves as well, then both exit), `pool` (a multiprocessing child serves), `inner` (classes are taken
 from the extension module).
 """
@@ -8,6 +9,7 @@ from the extension module).
 import io
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import time
@@ -35,6 +37,8 @@ if __name__ == "__main__":
         inner = tokenspeed_scheduler.tokenspeed_scheduler_ext
         tokenspeed_scheduler.Scheduler = inner.Scheduler
         tokenspeed_scheduler.ExecutionEvent = inner.ExecutionEvent
+    if mode == "full":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
     work()
     if mode == "kill":
         commits = Path(sys.argv[3], "parts", "F.0", *(sys.argv[4:] or ["hot"]), "commits.jsonl")

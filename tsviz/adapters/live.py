@@ -31,6 +31,9 @@ OPTIONS_VARIABLE = "TSVIZ_RUN"
 PACKAGE_VARIABLE = "TSVIZ_RUN_PACKAGE"
 _NODES = {"FUSED": "F", "P": "P", "D": "D"}
 _BUNDLES = 1000
+MOST_WAITING = 20_000
+"""Entries, two a round: with 64 rows a round they hold about a gigabyte."""
+_PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Live:
         }
         ring = None if self._options.ring is None else RingOptions.of(self._options.ring)
         path = claim(Path(self._options.out), "" if ring is None else SUFFIX)
-        writer = BundleWriter(path, meta=meta, tokens=self._options.tokens, ring=ring)
+        writer = BundleWriter(path, meta=meta, tokens=self._options.tokens, ring=ring, most_waiting=MOST_WAITING)
         if ring is not None and self._options.keeper:
             start_keeper(path)
         atexit.register(self.close)
@@ -113,7 +116,8 @@ class Live:
         """Write what is left and close the bundle, uncompacted: the program is about to end and does not wait."""
         if self._writer is not None:
             try:
-                self._writer.close({"parts": {}, "error": None, "reason": "the program ended"}, compacted=False)
+                self._writer.close({"parts": {}, "error": None, "reason": "the program ended"}, compacted=False,
+                                   patience_seconds=_PATIENCE_SECONDS)  # fmt: skip
             except Exception as error:
                 _tell(f"recording stopped early: {type(error).__name__}: {error}")
 

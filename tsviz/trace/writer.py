@@ -15,7 +15,7 @@ from typing import Any
 from . import compact, layout
 from .catalogue import LEVELS
 from .entries import EventReader
-from .errors import CannotRecord
+from .errors import CannotRecord, FellBehind
 from .lock import RecordingLock
 from .part_writer import PartWriter
 from .recorder import Recorder
@@ -33,6 +33,7 @@ _TURN_SECONDS = 1e-6
 _BEHIND_ENTRIES = 1024
 """With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
+_WATCH_SECONDS = 0.1
 
 
 class _Part:
@@ -58,11 +59,13 @@ class BundleWriter:
     """
 
     def __init__(
-        self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None
-    ) -> None:
+        self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None,
+        most_waiting: int | None = None,
+    ) -> None:  # fmt: skip
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
 
         `ring`: a flight recorder, of whose segments the keeper makes bundles; `path` is where these lie, `OUT.ring`.
+        `most_waiting`: where more entries than this wait for a disk that is too slow, recording ends (`FellBehind`).
 
         Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
         """
@@ -89,6 +92,15 @@ class BundleWriter:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
+        if most_waiting is not None:
+            threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True).start()
+
+    def _watch(self, most_waiting: int) -> None:
+        """End the recording when the writer cannot keep up: the program's memory is not ours to fill."""
+        while self.error is None and not self._stop.wait(_WATCH_SECONDS):
+            for part in list(self._parts):
+                if (waiting := part.recorder.waiting_entries()) > most_waiting:
+                    self._fail(FellBehind(f"{waiting:,} entries waited to be written, more than {most_waiting:,}"))
 
     def recorder(
         self,
@@ -185,7 +197,7 @@ class BundleWriter:
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
-            self.error = error
+            self.error = self.error or error
             for part in self._parts:
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
@@ -202,8 +214,12 @@ class BundleWriter:
             part.recorder.take(1 << 62)
             part.segments.abandon()
 
-    def close(self, end: Mapping[str, Any] | None = None, *, compacted: bool = True) -> None:
+    def close(
+        self, end: Mapping[str, Any] | None = None, *, compacted: bool = True, patience_seconds: float | None = None
+    ) -> None:
         """Write what is left, compact the tables and close the bundle with `end` (why it ended, totals).
+
+        `patience_seconds`: how long at most a disk is waited for that does not take what is being written.
 
         Raises what stopped the writer thread, or OSError when the compaction finds no room; what was committed before
         stays readable. A second call does nothing.
@@ -212,7 +228,10 @@ class BundleWriter:
             return
         self._closed = True
         self._stop.set()
-        self._thread.join()
+        self._thread.join(patience_seconds)
+        if self._thread.is_alive():
+            self._fail(FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end"))
+            raise FellBehind(str(self.error))
         if self.error is None:
             try:
                 self._take_all(turns=False)
