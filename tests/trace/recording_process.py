@@ -1,6 +1,7 @@
 """A program that records a scheduler until it is killed: `python -m tests.trace.recording_process BUNDLE LOG [RING]`.
 
-RING: so many seconds are kept, by a keeper beside it. Writes to LOG, a line a round, how many calls were made behind it and when (monotonic seconds).
+RING: so many seconds are kept, by a keeper beside it. Writes to LOG, a line a round, how many calls were made behind it
+and when (monotonic seconds).
 """
 
 from __future__ import annotations
