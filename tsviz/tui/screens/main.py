@@ -444,7 +444,7 @@ class MainScreen(Following, Elsewhere):
 
     def action_pages(self) -> None:
         """Open the map of all pages."""
-        open_pages(self)
+        open_pages(self, self._keymap)
 
     async def action_theme(self) -> None:
         """Take the next theme."""
