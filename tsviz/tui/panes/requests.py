@@ -72,7 +72,7 @@ def requests_title(scene: Scene, width: int, _height: int) -> Document:
         return Lines(())
     listing, total = scene.frame.listing, len(scene.frame.snapshot.requests)
     what = f"{grouped(listing.shown)} of {grouped(total)}" if scene.filter else grouped(total)
-    top = [Span(f" {what}", "strong"), Span(f" {ORDERS[scene.order][0]}", "dim")]
+    top = [Span(f" {what}", "strong"), Span(f" {ORDERS[scene.order][0]}{', reversed' if scene.reverse else ''}", "dim")]
     units = [Span("tokens, pages, rounds ", "dim")] if width >= _UNITS_FROM_CELLS else []
     if scene.filter:
         top += [Span("  filter ", "dim"), Span(fit(scene.filter, min(len(scene.filter), 24)), "accent")]

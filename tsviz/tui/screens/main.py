@@ -34,7 +34,7 @@ from tsviz.tui.screens.following import Following
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
-from tsviz.tui.strip import LANE_ORDERS, Window
+from tsviz.tui.strip import LANE_GROUPS, LANE_ORDERS, ROUNDS, TIME, Window
 from tsviz.tui.widgets.pane import Pane
 
 _COLUMNS_FOR_PANES = 118
@@ -161,7 +161,7 @@ class MainScreen(Following, Elsewhere):
             case ("name", str() as request):
                 self._select_named(request)
             case ("order", str() as order):
-                self.list_requests(order=order)
+                self.list_requests(order=order, turn=order == self.scene.order)
             case ("view", str() as view):
                 self.action_view(view)
             case ("step", int() as step):
@@ -211,6 +211,24 @@ class MainScreen(Following, Elsewhere):
         """Order the lanes in the next way."""
         names = list(LANE_ORDERS)
         self.put(lane_order=names[(names.index(self.scene.lane_order) + 1) % len(names)])
+        self.seek_strip()
+
+    def action_lane_group(self) -> None:
+        """Group the lanes in the next way."""
+        names = list(LANE_GROUPS)
+        self.put(lane_group=names[(names.index(self.scene.lane_group) + 1) % len(names)])
+        self.seek_strip()
+
+    def action_reverse(self) -> None:
+        """Turn the order of the requests round; in the timeline that of the lanes."""
+        if self.scene.focus == "timeline":
+            self.put(lane_reverse=not self.scene.lane_reverse)
+            return self.seek_strip()
+        return self.list_requests(turn=True)
+
+    def action_axis(self) -> None:
+        """Let the columns of the timeline be as many rounds, or as much time."""
+        self.put(axis=TIME if self.scene.axis == ROUNDS else ROUNDS)
         self.seek_strip()
 
     def action_pin(self) -> None:
@@ -427,7 +445,7 @@ class MainScreen(Following, Elsewhere):
 
     def action_pages(self) -> None:
         """Open the map of all pages."""
-        open_pages(self)
+        open_pages(self, self._keymap)
 
     async def action_theme(self) -> None:
         """Take the next theme."""
