@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from tsviz.trace import entries as e
 
-_CHUNK_ROWS = 1 << 16
-_COLUMNS = (
+EVENT_COLUMNS = (
     "kind", "request", "submission", "op_id", "value", "applied", "token_count", "tokens", "candidate_count",
     "candidates",
 )  # fmt: skip
+"""What `pieces` yields of an event, beside its `call_seq`."""
 
 
 class Landed(NamedTuple):
@@ -38,9 +38,12 @@ class Landed(NamedTuple):
 class EventRows:
     """Walks the events of a part in order of `call_seq`."""
 
-    def __init__(self, table: pa.Table, *, full: bool, limit: int) -> None:
-        """`full`: whether tokens are recorded; a result of more than `limit` tokens is left to `rows`."""
-        self._batches = iter(table.select(["call_seq", *_COLUMNS]).to_batches(max_chunksize=_CHUNK_ROWS))
+    def __init__(self, batches: Iterator[pa.RecordBatch], *, full: bool, limit: int) -> None:
+        """`batches`: the rows, with `call_seq` and `EVENT_COLUMNS`. `full`: whether tokens are recorded.
+
+        A result of more than `limit` tokens is left to `rows`.
+        """
+        self._batches = batches
         self._full, self._limit = full, limit
         self._batch: _Batch | None = None
         self._place = 0
@@ -125,4 +128,4 @@ class _Batch:
 
     def rows(self, first: int, end: int) -> list[tuple[Any, ...]]:
         """Return rows as tuples."""
-        return list(zip(*(self._list(name)[first:end] for name in _COLUMNS), strict=True))
+        return list(zip(*(self._list(name)[first:end] for name in EVENT_COLUMNS), strict=True))

@@ -118,7 +118,7 @@ class LiveRun:
         self._told: OrderedDict[int, Told] = OrderedDict()
         self._ahead: _Line | None = None
         self._near: OrderedDict[int, Keyframe] = OrderedDict()
-        self._call_rounds = part.table("calls")["round"].to_numpy()
+        self._call_rounds = part.columns("calls", ("round",))["round"].to_numpy()
         if known is None:
             execution = Reexecution(part, compat)
             self._log = execution.log

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
 from tsviz.trace import entries as e
 from tsviz.trace.builder import TableBuilder, Vocabulary
@@ -17,6 +16,7 @@ from tsviz.trace.rounds import RoundRecord
 from tsviz.trace.tables import RECORDED
 
 from .reexecute import Executed, Reexecution
+from .rows_from import RowsFrom
 
 _PLAN_TABLES = ("operations", "table_changes", "zeroed", "transfers", "rounds")
 _UNCOMPARED = {"call_seq", "start_ns", "digest_structural", "digest_content"}
@@ -79,11 +79,18 @@ class Comparison:
     def __init__(self, part: Part) -> None:
         """Raises `TraceError` when the table of rounds cannot be read."""
         self._part = part
-        rounds = part.table("rounds")
-        numbers = rounds["round"].to_pylist()
-        self.rounds = len(numbers)
-        pairs = zip(rounds["digest_structural"].to_pylist(), rounds["digest_content"].to_pylist(), strict=True)
-        self._digests = dict(zip(numbers, pairs, strict=True))
+        rounds = part.columns("rounds", ("round", "digest_structural", "digest_content"))
+        self.rounds = rounds.num_rows
+        self._numbers = rounds["round"].to_numpy()
+        self._digests = tuple(rounds[name].combine_chunks() for name in ("digest_structural", "digest_content"))
+
+    def _recorded(self, round_: int) -> tuple[int | None, int | None]:
+        """Return the digests of a round."""
+        at = int(np.searchsorted(self._numbers, round_))
+        if at == self.rounds or self._numbers[at] != round_:
+            return None, None
+        structural, content = (values[at].as_py() for values in self._digests)
+        return structural, content
 
     def check(self, executed: Executed) -> Divergence | None:
         """Return how a call that was made again differs from the recorded one; None if it does not."""
@@ -91,7 +98,7 @@ class Comparison:
         if divergence is not None or executed.record is None:
             return divergence
         record = executed.record
-        structural, content = self._digests.get(executed.call.round, (None, None))
+        structural, content = self._recorded(executed.call.round)
         if structural == record.structural and content == record.content:
             return None
         return _name(self._part, executed, structural, content, record)
@@ -141,8 +148,7 @@ def _hexadecimal(digest: int | None) -> str:
 
 def recorded_rows(part: Part, name: str, round_: int) -> list[dict[str, Any]]:
     """Return the recorded rows of one round of a table as dictionaries."""
-    table = part.table(name)
-    rows: list[dict[str, Any]] = table.filter(pc.equal(table["round"], pa.scalar(round_, pa.int32()))).to_pylist()
+    rows: list[dict[str, Any]] = RowsFrom(part, name, RECORDED[name].names, key="round").between(round_, round_)
     return rows
 
 

@@ -1,0 +1,77 @@
+"""Large traces are read by row group: what they say is what the same tables say when they are read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.replay.row_groups import cut_into_groups
+from tsviz.replay.call_log import CallLog
+from tsviz.replay.invented import Grown, InventedTokens
+from tsviz.replay.live_bytes import to_bytes
+from tsviz.replay.live_run import LiveRun
+from tsviz.replay.live_state import live_state
+from tsviz.trace.reader import Part, open_bundle
+
+TRACES = Path(__file__).resolve().parents[2] / "traces"
+SOURCE = TRACES / "mixed-undeclared-livelock"
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Part, Part]]:
+    """The shipped live-lock, read whole and by row group."""
+    whole = open_bundle(SOURCE).parts[0]
+    for name in ("rounds", "calls", "events", "operations", "submissions", "grown_pages"):
+        whole.table(name)
+    with pytest.MonkeyPatch.context() as patch:
+        yield whole, cut_into_groups(SOURCE, tmp_path_factory.mktemp("grouped") / "bundle", patch)
+
+
+def test_the_log_of_calls_is_the_same_from_any_round_on(both: tuple[Part, Part]) -> None:
+    """From the start and from each of some rounds the same calls come in the same order, with the same events."""
+    whole, grouped = (CallLog(part) for part in both)
+    assert both[1].large("events") is not None
+    every = list(whole)
+    assert list(grouped) == every
+    for round_ in (
+        1,
+        2,
+        *Random(3).sample(range(3, both[0].last_round), 12),
+        both[0].last_round,
+        both[0].last_round + 9,
+    ):
+        assert [(c.seq, c.round, c.kind, c.items) for c in grouped.since(round_, {})] == [
+            (c.seq, c.round, c.kind, c.items) for c in every if c.round >= round_
+        ]
+
+
+def test_live_states_are_the_same(both: tuple[Part, Part]) -> None:
+    """Wherever one looks, forwards and back, the state made from row groups is byte for byte that made from memory."""
+    runs = [LiveRun(part) for part in both]
+    for run in runs:
+        run.verify_for(60.0)
+        assert run.done and run.divergence is None and run.verified == both[0].last_round
+    dice = Random(5)
+    for _ in range(12):
+        place = (dice.randint(1, both[0].last_round), dice.choice((None, 0, 2)))
+        one, other = (run.look(place) for run in runs)
+        assert one is not None and other is not None
+        assert to_bytes(live_state(one)) == to_bytes(live_state(other))
+
+
+def test_a_token_of_a_grown_page_is_the_number_of_the_page() -> None:
+    """Prompt pages come first, then pages that were filled, in a row or with holes; what filled none is loose."""
+    rows = pa.table({"submission": [4, 9, 4, 9], "index": [2, 1, 3, 7], "page": [20, 31, 21, 33]},
+                    schema=pa.schema([(name, pa.int32()) for name in ("submission", "index", "page")]))  # fmt: skip
+    tokens = InventedTokens(2, Grown(rows))
+    tokens.learn_prompt(4, [7, 8])
+    loose = 1 << 30
+    assert tokens.tokens(4, 0, 9).tolist() == [7, 7, 8, 8, 20, 20, 21, 21, loose + 4]
+    assert [tokens.token(9, position) for position in (1, 2, 14, 16)] == [loose + 9, 31, 33, loose + 9]
+    assert tokens.tokens(5, 1, 2).tolist() == [loose + 5] * 2
+    assert np.all(np.array(tokens.chain([3, 4])) == [3, 3, 4, 4])
