@@ -20,7 +20,7 @@ from tsviz.trace.tokens import FULL
 
 from .event_rows import EVENT_COLUMNS, EventRows, Landed
 from .invented import Grown, InventedTokens
-from .rows_from import RowsFrom
+from .rows_from import RowsFrom, some
 
 _CHUNK_ROWS = 1 << 16
 _TOKENS_LIMIT = 1 << 26
@@ -93,7 +93,7 @@ class CallLog:
         if self._full:
             self._pages = self._dictionary()
         else:
-            grown = Grown(part.columns("grown_pages", ("submission", "index", "page")))
+            grown = Grown(some(part, "grown_pages", ("submission", "index", "page")))
             prefixes = part.table("key_prefixes")
             self._prefixes = dict(zip(prefixes["key"].to_pylist(), prefixes["pages"].to_pylist(), strict=True))
         self._invented = InventedTokens(part.prefix_tokens, grown)

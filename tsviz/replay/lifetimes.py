@@ -86,9 +86,17 @@ def column(table: Any, name: str, missing: int = -1) -> npt.NDArray[Any]:
 
 
 def words(table: Any, name: str) -> list[str | None]:
-    """Return a word column as Python strings."""
-    strings: list[str | None] = table[name].to_pylist()
-    return strings
+    """Return a word column as Python strings, of which equal ones are one object where the column is a dictionary."""
+    found: list[str | None] = []
+    values = table[name]
+    for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+        if not isinstance(chunk, pa.DictionaryArray):
+            found += chunk.to_pylist()
+            continue
+        known = [*chunk.dictionary.to_pylist(), None]
+        codes = chunk.indices.fill_null(len(known) - 1) if chunk.indices.null_count else chunk.indices
+        found += map(known.__getitem__, codes.to_numpy(zero_copy_only=False).tolist())
+    return found
 
 
 def among(table: Any, name: str, wanted: Iterable[str]) -> npt.NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from tsviz.trace.rounds import RoundRecord
 from tsviz.trace.tables import RECORDED
 
 from .reexecute import Executed, Reexecution
-from .rows_from import RowsFrom
+from .rows_from import RowsFrom, some
 
 _PLAN_TABLES = ("operations", "table_changes", "zeroed", "transfers", "rounds")
 _UNCOMPARED = {"call_seq", "start_ns", "digest_structural", "digest_content"}
@@ -79,7 +79,7 @@ class Comparison:
     def __init__(self, part: Part) -> None:
         """Raises `TraceError` when the table of rounds cannot be read."""
         self._part = part
-        rounds = part.columns("rounds", ("round", "digest_structural", "digest_content"))
+        rounds = some(part, "rounds", ("round", "digest_structural", "digest_content"))
         self.rounds = rounds.num_rows
         self._numbers = rounds["round"].to_numpy()
         self._digests = tuple(rounds[name].combine_chunks() for name in ("digest_structural", "digest_content"))
@@ -148,7 +148,9 @@ def _hexadecimal(digest: int | None) -> str:
 
 def recorded_rows(part: Part, name: str, round_: int) -> list[dict[str, Any]]:
     """Return the recorded rows of one round of a table as dictionaries."""
-    rows: list[dict[str, Any]] = RowsFrom(part, name, RECORDED[name].names, key="round").between(round_, round_)
+    rows: list[dict[str, Any]] = (
+        RowsFrom(part, name, RECORDED[name].names, key="round").between(round_, round_).to_pylist()
+    )
     return rows
 
 
