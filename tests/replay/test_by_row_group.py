@@ -11,25 +11,45 @@ import pyarrow as pa
 import pytest
 
 from tests.replay.row_groups import cut_into_groups
+from tsviz.replay import index, life_of
+from tsviz.replay.blame import blame
 from tsviz.replay.call_log import CallLog
+from tsviz.replay.findings import CHECKS, check_part
+from tsviz.replay.index import build_index
 from tsviz.replay.invented import Grown, InventedTokens
 from tsviz.replay.live_bytes import to_bytes
 from tsviz.replay.live_run import LiveRun
 from tsviz.replay.live_state import live_state
+from tsviz.replay.lives import Lives
+from tsviz.replay.why import facts_of, why
+from tsviz.replay.why_facts import Facts
+from tsviz.replay.why_turns import Turns
 from tsviz.trace.reader import Part, open_bundle
 
 TRACES = Path(__file__).resolve().parents[2] / "traces"
-SOURCE = TRACES / "mixed-undeclared-livelock"
+SOURCES = ("retract-and-grant", "readmission-seals")
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Part, Part]]:
-    """The shipped live-lock, read whole and by row group."""
-    whole = open_bundle(SOURCE).parts[0]
+def indexed(both: tuple[Part, Part], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Facts, Facts]]:
+    """What is known of both with an index each; requests of the second come from compact bases."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
+        whole = facts_of(both[0], build_index(both[0]))
+        patch.setattr(life_of, "LARGE_ROWS", 0)
+        patch.setattr(index, "KEPT_ROWS", 0)
+        yield whole, facts_of(both[1], build_index(both[1]))
+
+
+@pytest.fixture(scope="module", params=SOURCES)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Part, Part]]:
+    """A trace that ships, read whole and by row group."""
+    source = TRACES / request.param
+    whole = open_bundle(source).parts[0]
     for name in ("rounds", "calls", "events", "operations", "submissions", "grown_pages"):
         whole.table(name)
     with pytest.MonkeyPatch.context() as patch:
-        yield whole, cut_into_groups(SOURCE, tmp_path_factory.mktemp("grouped") / "bundle", patch)
+        yield whole, cut_into_groups(source, tmp_path_factory.mktemp("grouped") / "bundle", patch)
 
 
 def test_the_log_of_calls_is_the_same_from_any_round_on(both: tuple[Part, Part]) -> None:
@@ -62,6 +82,32 @@ def test_live_states_are_the_same(both: tuple[Part, Part]) -> None:
         one, other = (run.look(place) for run in runs)
         assert one is not None and other is not None
         assert to_bytes(live_state(one)) == to_bytes(live_state(other))
+
+
+def test_why_is_the_same(indexed: tuple[Facts, Facts]) -> None:
+    """Every request in every 9th round: cause, chain, tree and cycle are those of whole tables, to the word."""
+    whole, grouped = indexed
+    assert isinstance(grouped.life, Lives) and grouped.decided.large("verdicts") is not None  # type: ignore[attr-defined]
+    turns = Turns(whole), Turns(grouped)
+    asked = 0
+    for round_ in range(1, whole.last_round + 1, 9):
+        for submission in whole.live(round_):
+            name = whole.life.names[submission]
+            assert why(grouped, turns[1], name, round_) == why(whole, turns[0], name, round_), (name, round_)
+            asked += 1
+    assert asked > 90
+
+
+def test_findings_and_lost_time_are_the_same(indexed: tuple[Facts, Facts], both: tuple[Part, Part]) -> None:
+    """Each check ends as it does over whole tables, evidence included; so does every nanosecond that was lost."""
+    ended = [
+        check_part(open_bundle(both[0].directory.parents[1]), part, facts)
+        for part, facts in zip(both, indexed, strict=True)
+    ]
+    assert [one.ended for one in ended[1]] == [one.ended for one in ended[0]]
+    assert {one.outcome for one in ended[0]} > {"found"} and len(ended[0]) == len(CHECKS)
+    lost = [blame(facts) for facts in indexed]
+    assert [(one.causes, one.tokens) for one in lost[1]] == [(one.causes, one.tokens) for one in lost[0]]
 
 
 def test_a_token_of_a_grown_page_is_the_number_of_the_page() -> None:

@@ -158,6 +158,14 @@ class Lifetimes:
             chosen = np.flatnonzero((kinds == kind) & (submission >= 0))
             np.minimum.at(target, submission[chosen], round_[chosen])
 
+    def rows_until(self, submission: int, round_: int) -> Longs:
+        """Return the numbers of a request's scheduled rows at or before a round, in order."""
+        return self.op_rows.until(submission, round_)
+
+    def row_rounds(self, row: int, until: int) -> tuple[int, int]:  # noqa: ARG002 - as of large traces
+        """Return the first and the last round up to `until` of a row, which begins in one of them: the same."""
+        return int(self.op_round[row]), int(self.op_round[row])
+
     def landed(self, submissions: Longs, round_: int) -> Longs:
         """Return, per submission, how many generated tokens had landed before the plan of `round_`."""
         table = self.event_rows.keys
