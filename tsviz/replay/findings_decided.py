@@ -9,9 +9,9 @@ import numpy as np
 
 from tsviz.scheduler import decisions as d
 
-from .findings_model import Ended, Subject, found, listed
+from .findings_model import Ended, Subject, found, listed, not_on_a_slice, starts_at
 from .lifetimes import NEVER, Longs, PerRequest, column, words
-from .predicates import Absent
+from .predicates import Absent, waited_before
 from .rows_from import pieces, some
 from .why_facts import Facts
 from .why_tree import counted
@@ -175,6 +175,12 @@ def readmission(subject: Subject, rounds: int) -> Ended:
         if until - first > most and others:
             most, best = until - first, (submission, first, until - 1, finished)
     if most <= rounds:
+        begin = starts_at(subject.part)
+        waits = [] if begin is None else waited_before(subject.part, begin, rounds)
+        if waits:
+            return not_on_a_slice(
+                "readmission_waits", f"whether {listed(waits)} had run before round {begin:,} is not in it"
+            )
         return Absent("readmission_waits", most, rounds)
     submission, first, last, finished = best
     name = facts.life.names[submission]
@@ -245,9 +251,12 @@ def leak(subject: Subject, blocks: int) -> Ended:
     missing = facts.parents - column(pool, "available_blocks")
     for row in np.flatnonzero(idle & (missing > blocks)).tolist():
         round_, item = int(column(pool, "round")[row]), int(column(pool, "item")[row])
-        if facts.open_tickets(round_, item):
+        if facts.open_tickets(round_, item) > 0:
             continue
         gone = int(missing[row])
+        if (first := starts_at(subject.part)) is not None:
+            lacks = f"an operation from before round {first:,} may hold the {gone:,} blocks missing in {round_:,}"
+            return not_on_a_slice("leak", lacks)
         return found(
             "leak",
             f"leak: in round {round_:,} no request is active and no operation is out, yet {gone:,} of"

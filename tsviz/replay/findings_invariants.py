@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .findings_decided import facts_of
-from .findings_model import Ended, Subject, found
+from .findings_model import Ended, Subject, found, not_on_a_slice, starts_at
 from .lifetimes import among, column, words
 from .predicates import Absent
 from .rows_from import RowsFrom, pieces, some
@@ -49,7 +49,13 @@ def page_breach(subject: Subject, breaches: int) -> Ended:
     among the available.
     """
     facts = facts_of(subject)
-    return _ended("page_breach", "page", [*_pool(facts), *_handed_out(subject, facts)], breaches)
+    first, short = starts_at(subject.part), list(_short(facts))
+    # Which operations from before a slice are still out is not in it: they may hold what is missing.
+    broken = [*_totals(facts), *(short if first is None else ()), *_handed_out(subject, facts)]
+    if first is not None and short and len(broken) <= breaches:
+        lacks = f"an operation from before round {first:,} may hold the blocks that are missing in {short[0].round:,}"
+        return not_on_a_slice("page_breach", lacks)
+    return _ended("page_breach", "page", broken, breaches)
 
 
 def _ended(name: str, what: str, broken: list[Broken], breaches: int) -> Ended:
@@ -133,7 +139,8 @@ def _twice(round_: Any, values: Any) -> Iterator[tuple[int, int]]:
 _POOL = ("round", "item", "group", "active_blocks", "available_blocks", "empty_blocks")
 
 
-def _pool(facts: Facts) -> Iterator[Broken]:
+def _totals(facts: Facts) -> Iterator[Broken]:
+    """Yield moments at which the blocks of the pool are more than there are."""
     pool = some(facts.decided, "pool", _POOL)
     active, available = column(pool, "active_blocks").astype(np.int64), column(pool, "available_blocks")
     empty, group = column(pool, "empty_blocks"), column(pool, "group")
@@ -143,12 +150,17 @@ def _pool(facts: Facts) -> Iterator[Broken]:
             "pool_totals", round_, "pool", f"empty within available, with active at most {facts.parents:,}",
             f"{int(empty[index]):,} empty, {int(available[index]):,} available, {int(active[index]):,} active",
         )  # fmt: skip
-    if "starts_at" in facts.part.meta:  # which operations from before a slice are still out is not in it
-        return
+
+
+def _short(facts: Facts) -> Iterator[Broken]:
+    """Yield moments at which blocks are missing although no operation is out that is known."""
+    pool = some(facts.decided, "pool", _POOL)
+    active, available = column(pool, "active_blocks").astype(np.int64), column(pool, "available_blocks")
+    group = column(pool, "group")
     short = np.flatnonzero((group == 0) & (active + available < facts.parents))
     for index in short.tolist():
         round_, item = int(column(pool, "round")[index]), int(column(pool, "item")[index])
-        if not facts.open_tickets(round_, item):
+        if facts.open_tickets(round_, item) <= 0:
             yield Broken(
                 "pool_totals", round_, "pool", f"active and available make {facts.parents:,} with no operation out",
                 f"{int(active[index]) + int(available[index]):,}",

@@ -13,9 +13,9 @@ from tsviz.query.locked import Limits, Locked
 from tsviz.trace import entries as e
 
 from .diff import diff_ranks, first_to_disagree
-from .findings_model import Ended, NotCheckable, Subject, found, listed
+from .findings_model import Ended, NotCheckable, Subject, found, listed, not_on_a_slice, starts_at
 from .lifetimes import among, column, words
-from .predicates import NAMED, Absent, Tables
+from .predicates import NAMED, Absent, Tables, waited_before
 from .rows_from import pieces, some
 
 _LIMITS = Limits(memory_bytes=1 << 29, threads=1, seconds=60.0, rows=1 << 16)
@@ -39,7 +39,14 @@ def _ask(subject: Subject, sql: str) -> list[dict[str, Any]]:
 
 def named(name: str, subject: Subject, threshold: int) -> Ended:
     """Judge a named predicate (`predicates.NAMED`)."""
-    return NAMED[name].judge(subject.part, threshold)
+    ended = NAMED[name].judge(subject.part, threshold)
+    first = starts_at(subject.part)
+    if name == "head_of_line" and isinstance(ended, Absent) and first is not None:
+        waits = waited_before(subject.part, first, threshold)
+        if waits:
+            lacks = f"whether {listed(waits)} ran before round {first:,} is not in it"
+            return not_on_a_slice(name, lacks)
+    return ended
 
 
 TAX_SQL = "SELECT restarts, requests, computed_tokens, recomputed_tokens FROM recompute_tax"
@@ -49,10 +56,16 @@ FROM prefill_steps WHERE recomputed_tokens > 0 GROUP BY request ORDER BY tokens 
 
 
 def recompute_tax(subject: Subject, percent: int) -> Ended:
-    """Judge: more than `percent` of all prefilled positions had been computed before."""
+    """Judge: more than `percent` of all prefilled positions had been computed before.
+
+    A slice that does not show it may lack the rows before it that computed the positions first: it is not checkable.
+    """
     rows = _ask(subject, TAX_SQL)
     computed, again = (rows[0]["computed_tokens"], rows[0]["recomputed_tokens"]) if rows else (0, 0)
     if not computed or 100 * again <= percent * computed:
+        if (first := starts_at(subject.part)) is not None:
+            lacks = f"what was computed before round {first:,} is not in it, so that more may have been computed again"
+            return not_on_a_slice("recompute_tax", lacks)
         return Absent("recompute_tax", 100 * again // computed if computed else 0, percent)
     who = _ask(subject, TAXED_SQL)
     names = [row["request"] for row in who]
@@ -70,9 +83,11 @@ def low_hit_rate(subject: Subject, percent: int) -> Ended:
 
     Possible is the longest run of whole prefix pages, from the front, of a prompt that began to run in an earlier
     round, less the token that is always computed. Generated tokens are left out: the real possible rate may be higher.
-    Prompts must have at least a tenth of their tokens in common.
+    Prompts must have at least a tenth of their tokens in common. Of a slice the earlier prompts are not known.
     """
     part = subject.part
+    if (since := starts_at(part)) is not None:
+        return not_on_a_slice("low_hit_rate", f"prompts that began to run before round {since:,} are not in it")
     steps = _ask(
         subject, "SELECT submission, round, start_tokens FROM prefill_steps WHERE first ORDER BY round, submission"
     )

@@ -193,14 +193,7 @@ def head_of_line(part: Tables, rounds: int) -> Outcome:
     busy = column(table, "prefill_rows") + column(table, "decode_rows") > 0
     submissions = part.table("submissions")
     submitted = column(submissions, "round").astype(np.int64)
-    never = np.iinfo(np.int64).max
-    first_row = np.full(len(submitted), never, np.int64)
-    for piece in pieces(part, "operations", ("round", "submission")):
-        who, at = np.unique(column(piece, "submission"), return_index=True)
-        first_row[who] = np.minimum(first_row[who], column(piece, "round")[at])
-    first_row[~np.array(submissions["accepted"].to_numpy(zero_copy_only=False), np.bool_)] = -1
-    for index, round_ in zip(*_end_rounds(part), strict=True):
-        first_row[index] = min(first_row[index], round_)
+    first_row = _first_rows(part, submissions)
     most = 0
     # Of a request from before a slice nobody knows whether it had a row.
     known = submitted >= numbers[0] if len(numbers) else submitted < 0
@@ -219,6 +212,29 @@ def head_of_line(part: Tables, rounds: int) -> Outcome:
                 int(at[0]), int(at[-1]), (name,), int(at[rounds]), {"rounds": int(held.sum())},
             )  # fmt: skip
     return Absent("head_of_line", most, rounds)
+
+
+def _first_rows(part: Tables, submissions: Any) -> npt.NDArray[np.int64]:
+    """Return the round of the first row of every submission, or in which it ended without one."""
+    first_row = np.full(submissions.num_rows, np.iinfo(np.int64).max, np.int64)
+    for piece in pieces(part, "operations", ("round", "submission")):
+        who, at = np.unique(column(piece, "submission"), return_index=True)
+        first_row[who] = np.minimum(first_row[who], column(piece, "round")[at])
+    first_row[~np.array(submissions["accepted"].to_numpy(zero_copy_only=False), np.bool_)] = -1
+    for index, round_ in zip(*_end_rounds(part), strict=True):
+        first_row[index] = min(first_row[index], round_)
+    return first_row
+
+
+def waited_before(part: Tables, first: int, rounds: int) -> list[str]:
+    """Return who came before a slice from round `first` and had no row for more than `rounds` rounds of it.
+
+    Of these nobody knows whether they had run before it.
+    """
+    submissions = part.table("submissions")
+    before = column(submissions, "round") < first
+    without = np.flatnonzero(before & (_first_rows(part, submissions) - first > rounds))
+    return [name or "" for name in words(submissions.take(without), "request")]
 
 
 _ROWS = ("round", "submission", "kind", "begin_tokens", "input_tokens")

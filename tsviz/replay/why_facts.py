@@ -209,9 +209,14 @@ class Facts:
 
     def open_tickets(self, round_: int, item: int) -> int:
         """Return how many operations are out at a moment."""
-        _, moments, started = self._tickets
-        before = started[: int(np.searchsorted(moments, round_ << 32 | item))]
-        return int(2 * np.count_nonzero(before) - len(before))
+        _, moments, _ = self._tickets
+        return int(self._out[int(np.searchsorted(moments, round_ << 32 | item))])
+
+    @cached_property
+    def _out(self) -> Longs:
+        """How many operations are out in front of each row of the table of operations, and behind the last."""
+        counts: Longs = np.concatenate([[0], np.cumsum(np.where(self._tickets[2], 1, -1))])
+        return counts
 
     def tickets(self, round_: int, item: int) -> list[Ticket]:
         """Return the operations that are out at a moment, oldest first."""
