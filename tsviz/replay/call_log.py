@@ -68,6 +68,7 @@ class _Cursor:
         return taken
 
 
+_NOTHING = (0, (0,))
 _CALLS = ("seq", "round", "kind", "outcome", "result", "items")
 _SPECS = ("call_seq", "request", "submission", "prompt_tokens", "max_new_tokens", "pages", "tail", "accepted")
 _KEYS = ("call_seq", "group_index", "key", "content_hash", "page_offset")
@@ -82,6 +83,7 @@ class CallLog:
         self._columns = columns
         self._full = part.token_mode == FULL
         self._held: dict[int, int] = {}
+        self._filling: dict[int, tuple[int, tuple[int]]] = {}
         self._first_round: int | None = None
         self._calls = RowsFrom(part, "calls", _CALLS, key="round")
         self._events = RowsFrom(part, "events", ("call_seq", *EVENT_COLUMNS), key="call_seq")
@@ -101,7 +103,7 @@ class CallLog:
     def since(self, round_: int, held: Mapping[int, int]) -> CallLog:
         """Return the log from the first call of a round on; `held`: by live submission, its tokens before that."""
         log = copy(self)
-        log._first_round, log._held = round_, dict(held)
+        log._first_round, log._held, log._filling = round_, dict(held), {}
         return log
 
     def _dictionary(self) -> list[array[int]]:
@@ -196,13 +198,18 @@ class CallLog:
         """Return results with their tokens, invented where the trace holds none."""
         if landed.tokens is not None:
             return landed
-        held, token = self._held, self._invented.token
+        held, filling = self._held, self._filling
         tokens: list[Sequence[int]] = []
         for submission, count in zip(landed.submissions, landed.counts, strict=True):
             if count == 1 and submission in held:
                 start = held[submission]
                 held[submission] = start + 1
-                tokens.append((token(submission, start),))
+                end, token = filling.get(submission, _NOTHING)
+                if start >= end:  # all tokens of a page are the same
+                    end = (start // self._part.prefix_tokens + 1) * self._part.prefix_tokens
+                    token = (self._invented.token(submission, start),)
+                    filling[submission] = end, token
+                tokens.append(token)
             else:
                 tokens.append(self._invent(submission, count, lands=True))
         return landed._replace(tokens=tokens)

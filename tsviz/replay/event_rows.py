@@ -6,6 +6,7 @@ columns, and the columns that a result does not use are read only when another e
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ class EventRows:
                 return
             end = batch.end_of(first)
             self._place = end
-            yield batch.landed(first, end) if batch.plain[first:end].all() else batch.rows(first, end)
+            yield batch.landed(first, end) if batch.plain(first, end) else batch.rows(first, end)
             if end < len(batch.seqs):
                 return
             self._ahead()
@@ -82,7 +83,12 @@ class _Batch:
         self.seqs: list[int] = seqs.tolist()
         self._ends: list[int] = [*(np.flatnonzero(np.diff(seqs)) + 1).tolist(), len(seqs)]
         self._ended = 0
-        self.plain = self._plain(limit)
+        self._others: list[int] = np.flatnonzero(~self._plain(limit)).tolist()
+
+    def plain(self, first: int, end: int) -> bool:
+        """Whether all of these rows are results that landed."""
+        at = bisect_left(self._others, first)
+        return at == len(self._others) or self._others[at] >= end
 
     def _plain(self, limit: int) -> npt.NDArray[np.bool_]:
         batch = self._batch

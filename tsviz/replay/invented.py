@@ -74,6 +74,13 @@ class InventedTokens:
         """Return the tokens of a request at positions `start .. start + count - 1`."""
         size, found = self._page_tokens, array("i")
         position, end = start, start + count
+        prompt = self._prompts.get(submission, _NONE)
+        if position + size <= min(end, len(prompt) * size):  # many tokens of a prompt: page by page at once
+            inside = min(end, len(prompt) * size)
+            pages = np.frombuffer(prompt, np.int32)[position // size : -(-inside // size)]
+            skipped = position % size
+            found.frombytes(np.repeat(pages, size)[skipped : skipped + inside - position].tobytes())
+            position = inside
         while position < end:
             until = min(end, (position // size + 1) * size)
             found.extend([self.token(submission, position)] * (until - position))

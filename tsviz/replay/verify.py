@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tsviz.trace import entries as e
 from tsviz.trace.builder import TableBuilder, Vocabulary
@@ -19,6 +20,7 @@ from .reexecute import Executed, Reexecution
 from .rows_from import RowsFrom, some
 
 _PLAN_TABLES = ("operations", "table_changes", "zeroed", "transfers", "rounds")
+_READ_AGAIN = frozenset(("calls", "events", "submissions", "storage_keys", "grown_pages", "prefix_pages", "rounds"))
 _UNCOMPARED = {"call_seq", "start_ns", "digest_structural", "digest_content"}
 
 
@@ -56,7 +58,7 @@ def verify(
     Stops at the first divergence, or behind round `until`. `progress(done, of)` is called now and then.
     Raises `TraceError` when a table cannot be read, also one that re-execution does not need.
     """
-    part.check()
+    part.check(keep=_READ_AGAIN)
     comparison = compare(part)
     done = calls = 0
     for executed in Reexecution(part, module):
@@ -82,14 +84,17 @@ class Comparison:
         rounds = some(part, "rounds", ("round", "digest_structural", "digest_content"))
         self.rounds = rounds.num_rows
         self._numbers = rounds["round"].to_numpy()
-        self._digests = tuple(rounds[name].combine_chunks() for name in ("digest_structural", "digest_content"))
+        self._first = int(self._numbers[0]) if self.rounds else 0
+        self._digests = tuple(map(_numbers, (rounds["digest_structural"], rounds["digest_content"])))
 
     def _recorded(self, round_: int) -> tuple[int | None, int | None]:
         """Return the digests of a round."""
-        at = int(np.searchsorted(self._numbers, round_))
+        at = round_ - self._first
+        if not 0 <= at < self.rounds or self._numbers[at] != round_:  # a plan that raised has no row
+            at = int(np.searchsorted(self._numbers, round_))
         if at == self.rounds or self._numbers[at] != round_:
             return None, None
-        structural, content = (values[at].as_py() for values in self._digests)
+        structural, content = (None if missing[at] else int(values[at]) for values, missing in self._digests)
         return structural, content
 
     def check(self, executed: Executed) -> Divergence | None:
@@ -102,6 +107,11 @@ class Comparison:
         if structural == record.structural and content == record.content:
             return None
         return _name(self._part, executed, structural, content, record)
+
+
+def _numbers(values: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """Return 64-bit numbers, and which of them are missing."""
+    return values.fill_null(0).to_numpy(), values.is_null().to_numpy()
 
 
 def compare(part: Part) -> Comparison:

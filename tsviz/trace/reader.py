@@ -6,7 +6,7 @@ Opening reads only the small files; a table is read, checked and validated when 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -165,9 +165,15 @@ class Part:
         batches = list(store.batches(TABLES[name], names))
         return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().select(list(names))
 
-    def check(self) -> None:
-        """Read every table once, as it would be read for use. Raises `TraceError` for the first that is damaged."""
+    def check(self, keep: Collection[str] = ()) -> None:
+        """Read every table once, as it would be read for use. Raises `TraceError` for the first that is damaged.
+
+        `keep` names tables that are needed soon: those that are not large are kept as `table` returns them.
+        """
         for table in TABLES.values():
+            if table.name in keep and self.large(table.name) is None:
+                self.table(table.name)
+                continue
             for _ in self._store.batches(table):
                 pass
 
