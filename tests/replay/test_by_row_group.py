@@ -21,9 +21,12 @@ from tsviz.replay.live_bytes import to_bytes
 from tsviz.replay.live_run import LiveRun
 from tsviz.replay.live_state import live_state
 from tsviz.replay.lives import Lives
+from tsviz.replay.slice import write_slice
 from tsviz.replay.why import facts_of, why
 from tsviz.replay.why_facts import Facts
 from tsviz.replay.why_turns import Turns
+from tsviz.trace import reader
+from tsviz.trace.catalogue import TABLES
 from tsviz.trace.reader import Part, open_bundle
 
 TRACES = Path(__file__).resolve().parents[2] / "traces"
@@ -108,6 +111,25 @@ def test_findings_and_lost_time_are_the_same(indexed: tuple[Facts, Facts], both:
     assert {one.outcome for one in ended[0]} > {"found"} and len(ended[0]) == len(CHECKS)
     lost = [blame(facts) for facts in indexed]
     assert [(one.causes, one.tokens) for one in lost[1]] == [(one.causes, one.tokens) for one in lost[0]]
+
+
+def test_a_slice_is_the_same(
+    both: tuple[Part, Part], indexed: tuple[Facts, Facts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut out of row groups, with a keyframe that an index led to, it has the rows and the state of the other one."""
+    assert indexed[1].last_round == both[1].last_round
+    middle = both[0].last_round // 2
+    slices = []
+    for number, part in enumerate(both):
+        bundle = open_bundle(part.directory.parents[1])
+        monkeypatch.setattr(reader, "KEPT_ROWS", 0 if number else 1 << 19)
+        monkeypatch.setattr(life_of, "LARGE_ROWS", 0 if number else 2_000_000)
+        out = tmp_path / str(number)
+        assert write_slice(bundle, bundle.parts[0], middle, middle + 20, out).no_keyframe == ""
+        slices.append(open_bundle(out).parts[0])
+    for name in TABLES:
+        rows = [part.table(name).to_pylist() for part in slices]
+        assert rows[1] == rows[0], name
 
 
 def test_a_token_of_a_grown_page_is_the_number_of_the_page() -> None:

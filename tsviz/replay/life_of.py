@@ -24,6 +24,10 @@ class HeldTables(Protocol):
         """Return the (group index, page) pairs that stand in the request's tables behind the plan of `round_`."""
         ...
 
+    def at(self, submission: int, round_: int) -> dict[str, list[int]]:
+        """Return the tables as last written at or before `round_`, by group; 0 is a hole."""
+        ...
+
 
 class TablesByRequest:
     """Block tables of a large part, of which those of the last requests that were asked for are kept."""
@@ -34,6 +38,13 @@ class TablesByRequest:
 
     def held(self, submission: int, round_: int) -> frozenset[tuple[int, int]]:
         """Return the (group index, page) pairs that stand in the request's tables behind the plan of `round_`."""
+        return self._of(submission).held(submission, round_)
+
+    def at(self, submission: int, round_: int) -> dict[str, list[int]]:
+        """Return the tables as last written at or before `round_`, by group; 0 is a hole."""
+        return self._of(submission).at(submission, round_)
+
+    def _of(self, submission: int) -> RecordedTables:
         kept = self._kept
         if submission not in kept:
             changes = self._bases.request_tables.between(submission, submission)
@@ -41,7 +52,7 @@ class TablesByRequest:
             while len(kept) > _KEPT_TABLES:
                 kept.popitem(last=False)
         kept.move_to_end(submission)
-        return kept[submission].held(submission, round_)
+        return kept[submission]
 
 
 def is_large(part: Part) -> bool:

@@ -104,6 +104,8 @@ class Reexecution:
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             place = f"config ({type(error).__name__})"
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
+        self.round = part.meta.get("starts_at", 1) if start is None else start.round
+        """The round of the first call that is made."""
         self._module = module
         self.log = CallLog(part, columns=module is compat) if log is None else log
         """Of the whole part."""
