@@ -12,6 +12,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
+from .ringing import Keepers, ring_of, ring_options, signals_of
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     help="decisions also records why; only the twin knows. Default: plans for the real scheduler, else decisions.",
 )  # fmt: skip
 @click.option("--max-rounds", type=click.IntRange(min=1), help="Stop after so many rounds.")
+@ring_options
 @format_option
 @workload_options
 @scheduler_options
@@ -51,6 +53,9 @@ def command(
     tokens: str,
     level: str | None,
     max_rounds: int | None,
+    ring: str | None,
+    trigger: tuple[str, ...],
+    keep: int,
     form: str,
     **options: Any,
 ) -> None:
@@ -63,6 +68,7 @@ def command(
     from tsviz.engine.workloads.errors import WorkloadError
     from tsviz.engine.workloads.registry import load
     from tsviz.trace.errors import CannotRecord
+    from tsviz.trace.ring import KEEPER_LOG
 
     from .recording import Recording, RefusedConfig
 
@@ -71,19 +77,25 @@ def command(
         requests = load(workload, plan.workload)
     except WorkloadError as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    level = level or ("plans" if scheduler == "real" else "decisions")
+    flight = ring_of(ring, trigger, keep)
+    level = level or ("plans" if scheduler == "real" or flight is not None else "decisions")
+    if flight is not None and level == "decisions":
+        raise CliError(ExitCode.USAGE, "--ring keeps plans; `tsviz index` derives the decisions of what is kept")
     if level == "decisions" and scheduler == "real":
         raise CliError(
             ExitCode.USAGE, "the real scheduler does not say why",
             "record plans and run `tsviz index`, which derives the decisions, or record with --scheduler twin",
         )  # fmt: skip
     module = load_scheduler(scheduler)
-    stop = _Stop()
+    stop, keepers = _Stop(), Keepers()
+    for number in signals_of(flight):
+        signal.signal(number, lambda number, _: keepers.pull(f"signal {signal.Signals(number).name}"))
     began = time.monotonic()
     try:
         with Recording(
-            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level
+            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level, ring=flight
         ) as recording:
+            keepers.look(recording.homes)
             summaries = recording.run(stop)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
@@ -95,6 +107,10 @@ def command(
         stop.clear()
     seconds = time.monotonic() - began
     click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
+    for home in keepers.wait():
+        click.echo(
+            f"{home}: its keeper ended early ({home / KEEPER_LOG}): `tsviz repair` makes a trace of it", err=True
+        )
     for reason, count in requests.skipped.items():
         click.echo(f"{count} input rows skipped: {reason}", err=True)
     print_rows([_row(name, summary) for name, summary in summaries.items()], form)

@@ -15,10 +15,11 @@ from typing import Any
 from . import compact, layout
 from .catalogue import LEVELS
 from .entries import EventReader
-from .errors import CannotRecord
+from .errors import CannotRecord, FellBehind
 from .lock import RecordingLock
 from .part_writer import PartWriter
 from .recorder import Recorder
+from .ring import RING_FILE, RingOptions, Rotation
 from .segments import HotSegments
 from .tokens import FULL, MODES
 
@@ -32,12 +33,23 @@ _TURN_SECONDS = 1e-6
 _BEHIND_ENTRIES = 1024
 """With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
+_WATCH_SECONDS = 0.1
 
 
 class _Part:
-    def __init__(self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments) -> None:
+    def __init__(
+        self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments, rotation: Rotation | None
+    ) -> None:
         self.recorder, self.writer = recorder, writer
-        self.directory, self.segments = directory, segments
+        self.directory, self.segments, self.rotation = directory, segments, rotation
+
+    def rotate(self, rotation: Rotation) -> None:
+        """Finish the segment and begin the next one."""
+        self.writer.flush()
+        self.segments.finish()
+        self.segments.close()
+        self.segments = rotation.next()
+        self.writer = self.writer.successor(self.segments)
 
 
 class BundleWriter:
@@ -46,14 +58,20 @@ class BundleWriter:
     `error` holds the exception that stopped the writer thread (a full disk, say); the recorded program goes on.
     """
 
-    def __init__(self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL) -> None:
+    def __init__(
+        self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None,
+        most_waiting: int | None = None,
+    ) -> None:  # fmt: skip
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
+
+        `ring`: a flight recorder, of whose segments the keeper makes bundles; `path` is where these lie, `OUT.ring`.
+        `most_waiting`: where more entries than this wait for a disk that is too slow, recording ends (`FellBehind`).
 
         Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
         """
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
-        self.path, self._tokens, self._meta = path, tokens, dict(meta)
+        self.path, self._tokens, self._meta, self._ring = path, tokens, dict(meta), ring
         self._parts: list[_Part] = []
         self._names: list[dict[str, Any]] = []
         self.error: BaseException | None = None
@@ -74,6 +92,15 @@ class BundleWriter:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
+        if most_waiting is not None:
+            threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True).start()
+
+    def _watch(self, most_waiting: int) -> None:
+        """End the recording when the writer cannot keep up: the program's memory is not ours to fill."""
+        while self.error is None and not self._stop.wait(_WATCH_SECONDS):
+            for part in list(self._parts):
+                if (waiting := part.recorder.waiting_entries()) > most_waiting:
+                    self._fail(FellBehind(f"{waiting:,} entries waited to be written, more than {most_waiting:,}"))
 
     def recorder(
         self,
@@ -94,8 +121,11 @@ class BundleWriter:
         `monotonic`. At level `decisions` the recorder is also the scheduler's observer.
         """
         directory = layout.part_directory(self.path, node, rank)
+        if self._ring is not None:
+            level = LEVELS[0]
         try:
-            segments = HotSegments(directory / layout.HOT)
+            rotation = None if self._ring is None else Rotation(self._ring, directory)
+            segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
             part = {
                 "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
                 "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
@@ -111,19 +141,21 @@ class BundleWriter:
                 storage=config["enable_l3_storage"],
             )
             with self._lock:
-                self._parts.append(_Part(recorder, writer, directory, segments))
+                self._parts.append(_Part(recorder, writer, directory, segments, rotation))
                 self._names.append({"node": node, "rank": rank})
                 self._write_bundle_file()
                 if self.error is not None:
-                    recorder.append = _drop
+                    recorder.append = drop
         except OSError as error:
             raise CannotRecord(f"{directory}: cannot be written: {error.strerror}") from error
         return recorder
 
     def _write_bundle_file(self) -> None:
+        ring = {} if self._ring is None else {"ring": self._ring.values()}
         layout.write_json(
-            self.path / layout.BUNDLE_FILE,
+            self.path / (layout.BUNDLE_FILE if self._ring is None else RING_FILE),
             {
+                **ring,
                 "format": layout.FORMAT,
                 "schema": layout.schema_version(),
                 "tokens": self._tokens,
@@ -149,6 +181,8 @@ class BundleWriter:
             while entries := part.recorder.take(_TAKE_ENTRIES):
                 for index, entry in enumerate(entries):
                     part.writer.consume(entry)
+                    if part.rotation is not None and part.rotation.due(entry, part.segments.written_bytes):
+                        part.rotate(part.rotation)
                     if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
                         time.sleep(_TURN_SECONDS)
                 self._flush_if_due()
@@ -163,13 +197,29 @@ class BundleWriter:
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
-            self.error = error
+            self.error = self.error or error
             for part in self._parts:
-                part.recorder.append = _drop
+                part.recorder.append = drop
                 part.recorder.take(1 << 62)
 
-    def close(self, end: Mapping[str, Any] | None = None, *, compacted: bool = True) -> None:
+    def abandon(self) -> None:
+        """Forget the bundle in a child process behind a fork: no thread writes here, files and lock are the parent's.
+
+        The recorders take entries and forget them.
+        """
+        self._closed = True
+        self._recording.abandon()
+        for part in self._parts:
+            part.recorder.append = drop
+            part.recorder.take(1 << 62)
+            part.segments.abandon()
+
+    def close(
+        self, end: Mapping[str, Any] | None = None, *, compacted: bool = True, patience_seconds: float | None = None
+    ) -> None:
         """Write what is left, compact the tables and close the bundle with `end` (why it ended, totals).
+
+        `patience_seconds`: how long at most a disk is waited for that does not take what is being written.
 
         Raises what stopped the writer thread, or OSError when the compaction finds no room; what was committed before
         stays readable. A second call does nothing.
@@ -178,7 +228,10 @@ class BundleWriter:
             return
         self._closed = True
         self._stop.set()
-        self._thread.join()
+        self._thread.join(patience_seconds)
+        if self._thread.is_alive():
+            self._fail(FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end"))
+            raise FellBehind(str(self.error))
         if self.error is None:
             try:
                 self._take_all(turns=False)
@@ -194,10 +247,10 @@ class BundleWriter:
             raise self.error
         layout.write_json(self.path / layout.END_FILE, dict(end or {}))
         self._recording.release()
-        if compacted:
+        if compacted and self._ring is None:
             for part in self._parts:
                 compact.compact_part(part.directory)
 
 
-def _drop(_: object) -> None:
+def drop(_: object) -> None:
     """Take an entry and forget it: the writer has failed, and the recorded program must not notice."""
