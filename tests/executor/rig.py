@@ -66,6 +66,19 @@ class Lived:
     ops: list[Op]
 
 
+class _Ops:
+    """Keeps what the device tells."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+
+    def op(self, op: Op) -> None:
+        self.ops.append(op)
+
+    def forward(self, round_: int, start_ns: int, end_ns: int, rows: Any) -> None:
+        assert 0 <= start_ns <= end_ns
+
+
 def live(life: Life, scheduler: Any, store_root: Path | None = None) -> Lived:
     """Run a lifetime on a scheduler module and compare all that was said."""
     shape = PRESETS[life.model]
@@ -76,18 +89,18 @@ def live(life: Life, scheduler: Any, store_root: Path | None = None) -> Lived:
     store = None
     if life.pool.storage and store_root is not None:
         store = PageStore(store_root, f"{life.model}:{life.seed}", sized.layout.signature, life.faults)
-    ops: list[Op] = []
+    ops = _Ops()
     engine = Engine(
         scheduler, model, sized, Arrivals(workload.requests), clock,
         EngineOptions(device=life.device, drafter=life.drafter, aborts=life.aborts, max_rounds=300),
-        streams=life.streams(clock.now_ns), store=store, on_op=ops.append,
+        streams=life.streams(clock.now_ns), store=store, watcher=ops,
     )  # fmt: skip
     summary = engine.run()
     device = engine.device
     device.counts["aborted neighbour"] += summary.aborted
     device.counts[f"depth {life.pool.overlap_schedule_depth}"] += summary.scheduled_rounds
     equality = compare(model, workload.requests, device.said)
-    return Lived(summary, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops)
+    return Lived(summary, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.ops)
 
 
 def drawn(seed: int) -> Life:

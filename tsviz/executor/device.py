@@ -7,7 +7,7 @@ that the checker names them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -30,6 +30,7 @@ from tsviz.executor.pending import ExecutorForward, Said
 from tsviz.executor.slots import SlotState
 from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
+from tsviz.executor.telling import DeviceObserver
 from tsviz.executor.touched import commit_ranges, layer_ranges
 
 
@@ -39,12 +40,12 @@ class ExecutorDevice:
     def __init__(
         self, model: Model, arena: Arena, host: HostPool | None, slots: SlotState, streams: Streams, clock: Clock,
         options: DeviceOptions, *, prefix_granularity: int, store: PageStore | None = None,
-        on_op: Callable[[Op], None] | None = None,
+        observer: DeviceObserver | None = None,
     ) -> None:  # fmt: skip
         self._model, self._arena, self.slots = model, arena, slots
         self._clock, self.options = clock, options
         self._prefix, self._store = prefix_granularity, store
-        self.queue = OpQueue(streams, clock, on_op)
+        self.queue = OpQueue(streams, clock, observer)
         self.view = HostView(slots.width)
         self.said: dict[str, list[Said]] = {}
         self.counts: Counter[str] = Counter()
@@ -142,14 +143,16 @@ class ExecutorDevice:
         inputs = read_inputs(planned, self.view, self.slots.width, [group.name for group in layout.groups])
         self._paths.batch(inputs, self._loaded(planned.loads))
         forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, keep_logits=options.keep_logits)
-        queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, [options.unless(Edge.ZERO_FORWARD, zero.number)])
+        behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
+        began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
         for layer in range(len(shape.pattern)):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
             if options.tracked:
                 reads, writes = layer_ranges(inputs, shape, layout, layer, self._prefix)
-            behind = (*loads.get(layer, ()), *loads.get(None, ()))
-            waits = [options.unless(Edge.LOAD_FORWARD, number) for number in behind]
+            waits = [
+                options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
+            ]
 
             def run(layer: int = layer) -> None:
                 forward.layer(layer)
@@ -165,7 +168,7 @@ class ExecutorDevice:
             start_ns = max(self._clock.now_ns(), self._exec_free_ns)
             end_ns = start_ns + options.pace.round_ns + options.pace.token_ns * inputs.flat_rows
             self._exec_free_ns = end_ns
-        return ExecutorForward(self, forward, result, start_ns, end_ns)
+        return ExecutorForward(self, forward, began, result, start_ns, end_ns)
 
     def _loaded(self, loads: LoadBackOp | None) -> set[tuple[str, int]]:
         if loads is None:

@@ -23,12 +23,12 @@ from tsviz.executor.arena import Arena, HostPool
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
-from tsviz.executor.order import Op
 from tsviz.executor.shape import BadModel
 from tsviz.executor.sizing import SizedPool
 from tsviz.executor.slots import Drafter, SlotState
 from tsviz.executor.store import PageStore
 from tsviz.executor.streams import InlineStreams, Streams
+from tsviz.executor.telling import DeviceObserver
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Engine:
     def __init__(
         self, module: SchedulerModule, model: Model, sized: SizedPool, arrivals: Arrivals, clock: Clock,
         options: EngineOptions, *, streams: Streams | None = None, store: PageStore | None = None,
-        observer: RunObserver | None = None, on_op: Callable[[Op], None] | None = None,
+        observer: RunObserver | None = None, watcher: DeviceObserver | None = None,
         remote: Callable[[Engine], RemoteSide] | None = None, gate: Gate | None = None,
         aborts: Iterable[ClientAbort] | None = None,
     ) -> None:  # fmt: skip
@@ -70,7 +70,7 @@ class Engine:
         )
         self.device = ExecutorDevice(
             model, self.arena, self.host, slots, streams or InlineStreams(clock.now_ns), clock, options.device,
-            prefix_granularity=scheduler.prefix_granularity, store=store, on_op=on_op,
+            prefix_granularity=scheduler.prefix_granularity, store=store, observer=watcher,
         )  # fmt: skip
         self.clock = clock
         given = tuple(options.aborts if aborts is None else aborts)

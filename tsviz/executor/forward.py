@@ -70,9 +70,9 @@ class Forward:
         steps = np.concatenate([np.arange(row.length) for row in inputs.rows])
         positions = begins[torch.from_numpy(row_of).to(device)] + torch.from_numpy(steps).to(device)
         self._at, self._begins = at, begins
-        self._memory = PagedMemory(inputs, self._model.shape, self._arena, self._prefix, positions, begins)
-        self._x = numerics.pad(self._model.embed(torch.cat([tokens, fed])))
-        self._angles = self._model.angles(numerics.pad(positions))
+        self._memory = PagedMemory(inputs, self._model, self._arena, self._prefix, positions, begins)
+        self._x = self._model.pad(self._model.embed(torch.cat([tokens, fed])))
+        self._angles = self._model.angles(self._model.pad(positions))
 
     def layer(self, layer: int) -> None:
         """Run one layer."""

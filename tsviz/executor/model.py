@@ -37,11 +37,16 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A shape with its weights; `linear` is the exact one unless the model runs in `fast` mode."""
+    """A shape with its weights; `linear` is the exact one unless it runs in `fast` mode, which attends by SDPA too."""
 
     shape: ModelShape
     weights: Weights
     linear: Linear = numerics.linear
+    fast: bool = False
+
+    def pad(self, x: Tensor) -> Tensor:
+        """Return rows padded to whole tiles; as they are in `fast` mode."""
+        return x if self.fast else numerics.pad(x)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Return the rows of tokens, `[rows, hidden]`."""
@@ -72,7 +77,7 @@ class Model:
 
     def logits(self, x: Tensor) -> Tensor:
         """Return `[rows, vocabulary]` of hidden rows, padded inside."""
-        rows = numerics.rms_norm(numerics.pad(x), self.weights.norm, self.shape.eps)
+        rows = numerics.rms_norm(self.pad(x), self.weights.norm, self.shape.eps)
         return self.linear(rows, self.weights.head)[: x.shape[0]]
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tsviz.engine.clock import Clock
 from tsviz.executor.layout import ByteRange
 from tsviz.executor.order import Kind, Op, OrderChecker, Stream
 from tsviz.executor.streams import Run, Streams
+from tsviz.executor.telling import DeviceObserver
 
 
 class OpQueue:
     """One a device. `last_exec` is the last operation of `exec`: copies and zeroing come behind it."""
 
-    def __init__(self, streams: Streams, clock: Clock, on_op: Callable[[Op], None] | None) -> None:
-        self.streams, self._clock, self._on_op = streams, clock, on_op
+    def __init__(self, streams: Streams, clock: Clock, observer: DeviceObserver | None) -> None:
+        self.streams, self._clock, self.observer = streams, clock, observer
         self.checker = OrderChecker()
         self.round = 0
         self.last_exec: int | None = None
@@ -36,7 +37,7 @@ class OpQueue:
         self.streams.submit(op, run)
         if stream is Stream.EXEC:
             self.last_exec = op.number
-        if self._on_op is not None:
+        if self.observer is not None:
             self._unreported.append(op)
         return op
 
@@ -54,12 +55,12 @@ class OpQueue:
 
     def report(self) -> None:
         """Tell of operations whose times are known, in the order of submission."""
-        if self._on_op is None:
+        if self.observer is None:
             return
         count = 0
         for op in self._unreported:
             if op.end_ns < 0:
                 break
-            self._on_op(op)
+            self.observer.op(op)
             count += 1
         del self._unreported[:count]

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from tsviz.executor import numerics
 from tsviz.executor.arena import Arena
+from tsviz.executor.fast import paged_attention
 from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.layout import GroupLayout
-from tsviz.executor.model import scan_states
-from tsviz.executor.shape import KINDS, ModelShape
+from tsviz.executor.model import Model, scan_states
+from tsviz.executor.shape import KINDS
 
 
 @dataclass(slots=True)
@@ -30,15 +31,15 @@ class PagedMemory:
     """
 
     def __init__(
-        self, inputs: ForwardInputs, shape: ModelShape, arena: Arena, prefix_granularity: int, positions: Tensor,
+        self, inputs: ForwardInputs, model: Model, arena: Arena, prefix_granularity: int, positions: Tensor,
         begins: Tensor,
     ) -> None:  # fmt: skip
-        self._inputs, self._shape, self._arena = inputs, shape, arena
+        self._inputs, self._shape, self._arena, self._fast = inputs, model.shape, arena, model.fast
         self._prefix = prefix_granularity
         self._positions, self._begins = positions, begins
         device = positions.device
         self.tables = {name: torch.from_numpy(t).to(device) for name, t in inputs.tables.items()}
-        padded = numerics.padded_rows(inputs.flat_rows)
+        padded = inputs.flat_rows if model.fast else numerics.padded_rows(inputs.flat_rows)
         row_of = np.zeros(padded, np.int64)
         low, high = np.zeros(padded, np.int64), np.full(padded, -1, np.int64)
         replay_start = np.zeros(padded, np.int64)
@@ -92,6 +93,12 @@ class PagedMemory:
         low = (self._seen_to - window + 1).clamp_min(0)
         if letter == "R":
             low = torch.maximum(low, self._replay_start)
+        if self._fast:
+            inputs = self._inputs
+            return paged_attention(
+                q, keys, values, self.tables[group.name], low, self._seen_to, inputs.offsets, inputs.num_extends,
+                inputs.width,
+            )  # fmt: skip
         first, last = self._tiles(window)
         return numerics.attention(q, read, numerics.Visible(low, self._seen_to), first, last)
 

@@ -13,6 +13,7 @@ from tsviz.executor.forward import Forward
 from tsviz.executor.options import Edge
 from tsviz.executor.order import Kind, Op, Stream
 from tsviz.executor.slots import Drafter
+from tsviz.trace.entries import ForwardRow
 
 if TYPE_CHECKING:
     from tsviz.executor.device import ExecutorDevice
@@ -37,9 +38,9 @@ class ExecutorForward:
     """Implements `PendingForward`; `start_ns` and `end_ns` are None unless the device is paced."""
 
     def __init__(
-        self, device: ExecutorDevice, forward: Forward, copied: Op, start_ns: int | None, end_ns: int | None
+        self, device: ExecutorDevice, forward: Forward, began: Op, copied: Op, start_ns: int | None, end_ns: int | None
     ) -> None:
-        self._device, self._forward, self._copied = device, forward, copied
+        self._device, self._forward, self._began, self._copied = device, forward, began, copied
         self.start_ns = start_ns
         self.end_ns = end_ns
 
@@ -81,6 +82,13 @@ class ExecutorForward:
             logits = None if outcome.logits is None else outcome.logits[i, : len(said)]
             device.note(row.request_id, Said(position, said, logits, margins[i]))
             tokens.append(said)
+        if (observer := device.queue.observer) is not None:
+            told = [
+                ForwardRow(i, row.request_id, begins[i], row.length, len(tokens[i]), margins[i], broken[i])
+                for i, row in enumerate(inputs.rows)
+                if row.completes
+            ]
+            observer.forward(self._copied.round, self._began.start_ns, self._copied.end_ns, told)
         candidates = following if device.slots.width > 1 else ()
         return ForwardResult(tokens, candidates, frozenset(corrupt), frozenset(ended))
 

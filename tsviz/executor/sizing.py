@@ -51,7 +51,8 @@ def size_pool(
     for name, g in granularity.items():
         if g < 1 or p % g:
             raise BadModel(f"group {name}: expected a block granularity that divides {p}, found {g}")
-    least = shape.declared_replay + max(shape.declared_replay, p)
+    replay = shape.declared_replay
+    least = replay + max(replay, p) if replay else p if "M" in shape.pattern else 1
     if pool.max_scheduled_tokens < least:
         raise BadModel(f"chunk: expected at least {least} tokens a round, found {pool.max_scheduled_tokens}")
     layout = plan_layout(shape, granularity, element_bytes)
