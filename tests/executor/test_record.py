@@ -75,6 +75,6 @@ def test_what_cannot_run_is_told_before_anything_is_written(words, told, tmp_pat
 
 def test_without_torch_one_sentence_says_what_to_install(monkeypatch, tmp_path, capfd) -> None:
     """A machine without torch is told what to install."""
-    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "tsviz.executor.models", None)
     assert tsviz(*RECORD, "--out", tmp_path / "x") == 2
     assert "pip install 'tsviz[executor]'" in capfd.readouterr().err

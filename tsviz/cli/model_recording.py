@@ -39,15 +39,14 @@ class ModelRecording:
     def __init__(self, options: Mapping[str, Any], plan: RunPlan, module: Any, *, pages_given: bool) -> None:
         """Raises CliError: torch or the model is missing or bad, the pool is too small, the scheduler refuses."""
         try:
-            import torch
+            from tsviz.executor.models import load_model, use_threads
         except ImportError:
             raise CliError(
                 ExitCode.USAGE, "--model needs torch, which is not installed", "pip install 'tsviz[executor]'"
             ) from None
-        from tsviz.executor.models import load_model
         from tsviz.executor.shape import BadModel
 
-        torch.set_num_threads(options["threads"])
+        use_threads(options["threads"])
         self._options, self._plan, self._module = options, plan, module
         try:
             self.loaded: LoadedModel = load_model(

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import torch
+
 from tsviz.executor.model import Model
 from tsviz.executor.shape import PRESETS, BadModel
 from tsviz.executor.weights import DTYPES, seeded_weights
@@ -31,6 +33,11 @@ class LoadedModel:
     tokenizer: Tokenizer | None = None
     stop_tokens: frozenset[int] = frozenset()
     told: dict[str, str | int] = field(default_factory=dict)
+
+
+def use_threads(threads: int) -> None:
+    """Let the CPU kernels use so many threads; both sides of a comparison must use as many."""
+    torch.set_num_threads(threads)
 
 
 def names() -> tuple[str, ...]:
