@@ -21,7 +21,8 @@ SHAPE = ModelShape("FF", hidden=32, heads=4, kv_heads=2, head_dim=8, intermediat
 CONFIG = {
     "model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-    "tie_word_embeddings": False, "max_position_embeddings": 256, "eos_token_id": 2, "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
+    "tie_word_embeddings": False, "max_position_embeddings": 256, "eos_token_id": 2, "hidden_act": "silu",
+    "architectures": ["LlamaForCausalLM"],
 }  # fmt: skip
 
 
