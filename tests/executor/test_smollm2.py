@@ -16,6 +16,7 @@ import tsviz.scheduler.compat as twin
 from tsviz.engine.arrivals import Arrivals
 from tsviz.engine.clock import VirtualClock
 from tsviz.engine.workloads.model import Span, WorkRequest, given_tokens
+from tsviz.executor.checkpoint import HF_NAMES
 from tsviz.executor.engine import Engine, EngineOptions
 from tsviz.executor.equality import compare
 from tsviz.executor.models import load_model
@@ -47,8 +48,20 @@ def test_smollm2_says_what_transformers_says_on_the_same_weights() -> None:
     loaded = load_model("smollm2", seed=0, dtype="float32", fast=False)
     assert loaded.tokenizer is not None
     prompts = [loaded.tokenizer.encode(text) for text in PROMPTS]
-    path = smollm2_file()
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
+    theirs = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
+        num_key_value_heads=3, max_position_embeddings=8192, rms_norm_eps=loaded.model.shape.eps,
+        rope_parameters={"rope_type": "default", "rope_theta": 100000.0}, tie_word_embeddings=True, eos_token_id=2,
+    )).eval()  # fmt: skip
+    weights = loaded.model.weights
+    state = {
+        "model.embed_tokens.weight": weights.embed,
+        "model.norm.weight": weights.norm,
+        "lm_head.weight": weights.head,
+    }
+    for layer, tensors in enumerate(weights.layers):
+        state |= {f"model.layers.{layer}.{HF_NAMES[name]}.weight": tensor for name, tensor in tensors.items()}
+    theirs.load_state_dict(state)
     expected = []
     for prompt in prompts:
         ids = torch.tensor([prompt])

@@ -43,6 +43,19 @@ class Arena:
         for r in ranges:
             self.data[r.begin // size : r.end // size] = value
 
+    def read_block(self, group: GroupLayout, page: int) -> bytes:
+        """Return a block's fields, packed."""
+        base = group.device_offset(page)
+        parts = [self.bytes[base + f.offset_bytes : base + f.offset_bytes + f.size_bytes] for f in group.fields]
+        return bytes(torch.cat(parts).cpu().numpy().tobytes())
+
+    def write_block(self, group: GroupLayout, page: int, packed: Tensor) -> None:
+        """Write a block's fields from packed bytes."""
+        base = group.device_offset(page)
+        for f in group.fields:
+            target = self.bytes[base + f.offset_bytes : base + f.offset_bytes + f.size_bytes]
+            target.copy_(packed[f.packed_bytes : f.packed_bytes + f.size_bytes])
+
     def null_parent_is_zero(self) -> bool:
         """Return whether the guard page was left alone."""
         return not bool(self.data[: self.layout.parent_bytes // self.layout.element_bytes].any())

@@ -55,6 +55,7 @@ class ExecutorDevice:
             CacheCopies(arena, host, self.queue, options, layers, store, self.counts) if host is not None else None
         )
         self._exec_free_ns = 0
+        self.last_zero: Op | None = None
 
     @property
     def checker(self) -> OrderChecker:
@@ -68,7 +69,7 @@ class ExecutorDevice:
         if planned.stores is not None and copies is not None:
             fences = copies.write_back(planned.stores, pinned=False)
             copies.write_back(planned.stores, pinned=True)
-        zero = self._zero(plan, fences)
+        self.last_zero = zero = self._zero(plan, fences)
         loads: Mapping[int | None, Sequence[int]] = {}
         if planned.loads is not None and copies is not None:
             loads = copies.load_back(planned.loads, planned.failed_loads, zero, fences)
