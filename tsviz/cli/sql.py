@@ -15,7 +15,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
 from .params import seconds_option
-from .traces import whole_traces
+from .traces import traces_or_parts
 
 if TYPE_CHECKING:
     from tsviz.query.problem import Problem
@@ -73,6 +73,7 @@ def command(
     """Ask traces with SQL.
 
     TRACE is a bundle, a folder of bundles, or a quoted pattern such as "runs/*"; the column `trace` tells them apart.
+    TRACE@NODE/RANK is one part of it.
     The query is the last argument, or comes from --file or standard input. Data goes to standard output, everything
     else to standard error. `--tables` and `--schema NAME` need no trace; docs/sql.md has the whole reference.
 
@@ -98,7 +99,15 @@ def command(
                 _list_columns(schema, kind)
             else:
                 paths, sql = _split(arguments, file)
-                _run(whole_traces(paths), sql, kind, limit or None, timeout, memory, opener)
+                _run(
+                    traces_or_parts(paths, "in the query: WHERE round = {round}"),
+                    sql,
+                    kind,
+                    limit or None,
+                    timeout,
+                    memory,
+                    opener,
+                )
     except KeyboardInterrupt:
         context.exit(ExitCode.INTERRUPTED)
 
@@ -163,13 +172,13 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
     for note in notes:
         tell(note)
-    end_without(left_out)
+    end_without([problem.message for problem in left_out])
 
 
-def end_without(left_out: Sequence[Problem]) -> None:
+def end_without(left_out: Sequence[str]) -> None:
     """Name the bundles that the answer is without; raises CliError if there are any."""
-    for problem in left_out:
-        tell(f"warning: left out: {problem.message}")
+    for reason in left_out:
+        tell(f"warning: left out: {reason}")
     if left_out:
         count = f"{len(left_out)} trace" + ("" if len(left_out) == 1 else "s")
         raise CliError(ExitCode.TRACE_UNREADABLE, f"{count} could not be read; the answer is of the others")

@@ -101,11 +101,12 @@ class MainScreen(Following, Elsewhere):
     def _lay_out(self, width: int, height: int) -> None:
         small = width < LEAST_COLUMNS or height < LEAST_ROWS
         as_tabs = width < _COLUMNS_FOR_PANES or self._zoomed
-        self.set_class(small, "-small")
-        self.set_class(as_tabs, "-tabs")
-        self.set_class(height < _ROWS_FOR_TIMELINE, "-flat")
-        for pane in PANES:
-            self.set_class(self.scene.focus == pane, f"-on-{pane}")
+        classes = {"-small": small, "-tabs": as_tabs, "-flat": height < _ROWS_FOR_TIMELINE}
+        classes |= {f"-on-{pane}": self.scene.focus == pane for pane in PANES}
+        if any(self.has_class(name) != wanted for name, wanted in classes.items()):
+            for name, wanted in classes.items():
+                self.set_class(wanted, name, update=False)
+            self.update_node_styles()
         lanes = self.query_one("#timeline", Pane)
         full = as_tabs and self.scene.focus == "timeline"
         lanes.styles.height = "1fr" if full else next(most for least, most in _TIMELINE_ROWS if height >= least)

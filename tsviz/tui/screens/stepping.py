@@ -270,6 +270,7 @@ class SteppingScreen(Screen[None]):
             case Failure(wish, error) if wish == self._asked or wish == "open":
                 self.stop_playing()
                 self.put(loading=False, error=error)
+                self.seek_strip()  # the other rounds may be readable
             case Failure(str() as kind, error):
                 self.say(f"{_FAILED.get(kind, kind)}: {error}", "bad")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import attrgetter
-from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -18,7 +17,7 @@ from textual.widget import Widget
 from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Line, Lines, Target, target_at
 from tsviz.tui.scene import Build, Scene
-from tsviz.tui.theme import COMPONENTS, role_styles
+from tsviz.tui.theme import role_style
 
 _role = attrgetter("role")
 _KEPT_STRIPS = 512
@@ -35,10 +34,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         wheel_steps: Whether the wheel steps rounds instead of scrolling.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
-    DEFAULT_CSS = "Pane { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; overflow-x: hidden; }\n" + (
-        role_styles("Pane")
-    )
+    DEFAULT_CSS = "Pane { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; overflow-x: hidden; }"
 
     class Chosen(Message):
         """A target was clicked (or the wheel turned over a pane that steps rounds)."""
@@ -71,6 +67,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         self._document: Document = Lines(())
         self._built_for = Size(0, 0)
         self._made: dict[int, Line] = {}
+        self._sought_y = 0
         self._styles_of: dict[tuple[str, str], Style] = {}
         self._strips: dict[tuple[Line, int], Strip] = {}
         self.lines_drawn = 0
@@ -111,7 +108,11 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         if focus is not None and (focus != before or resized):
             above = max(focus - 1, 0)  # a heading above the selection is kept in sight with it
             place = Region(0, above, 1, focus - above + 1)
+            if resized and self.scroll_offset.y == self._sought_y:
+                # Nobody scrolled since: where it ends does not depend on which came first, the size or the document.
+                self.scroll_to(y=0, animate=False, force=True, immediate=True)
             self.scroll_to_region(place, animate=False, force=True, immediate=True, x_axis=False)
+            self._sought_y = self.scroll_offset.y
         if resized:
             self.refresh()
             return
@@ -194,9 +195,8 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         style = self._styles_of.get((role, base))
         if style is None:
             style = self.rich_style
-            if base:
-                style += self.get_component_rich_style(f"role--{base}", partial=True)
-            style += self.get_component_rich_style(f"role--{role}", partial=True)
+            for each in (base, role) if base else (role,):
+                style += role_style(each, self.app.theme_variables, no_color=self.app.no_color)
             self._styles_of[role, base] = style
         return style
 
