@@ -82,6 +82,8 @@ class Scene:
     """What was fetched for the timeline last."""
     verifying: tuple[int, int] | None = None
     """Rounds re-executed and rounds in all, while decisions are being derived."""
+    to_verify: bool = False
+    """Whether decisions will be derived without being asked for, which has not begun."""
     badge: tuple[str, str] = ("", "dim")
     """What the header says of the findings, and its role."""
     keys: tuple[tuple[str, str, str], ...] = ()

@@ -43,8 +43,16 @@ _TIMELINE_ROWS = ((55, 18), (46, 14), (36, 10), (28, 5), (0, 3))
 """Rows of the timeline by the rows of the terminal."""
 
 
+class Row(Horizontal):
+    """Panes side by side; they cover it, so that nothing of its own is drawn."""
+
+    BLANK = True
+
+
 class MainScreen(Following, Elsewhere):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
+
+    BLANK = True
 
     BINDINGS = bindings()
 
@@ -68,12 +76,14 @@ class MainScreen(Following, Elsewhere):
         yield Pane(header, id="header", wheel_steps=True)
         yield Pane(timeline, id="timeline", wheel_steps=True, focusable=True)
         yield Pane(tabs, id="tabs")
-        with Horizontal(id="panes"):
+        with Row(id="panes"):
             with Vertical(id="requests-box") as box:
                 box.border_title = TITLES["requests"]
                 yield Pane(requests_title, id="requests-title")
                 yield Pane(requests, id="requests", focusable=True)
-            yield Pane(round_pane, id="round", title=TITLES["round"], focusable=True)
+            with Vertical(id="round-box") as box:
+                box.border_title = TITLES["round"]
+                yield Pane(round_pane, id="round", focusable=True)
             with Vertical(id="inspector-box") as box:
                 box.border_title = TITLES["inspector"]
                 yield Pane(view_tabs, id="views")
