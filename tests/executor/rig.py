@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tsviz.adapters.tokenspeed import engine_of, recording_module
 from tsviz.engine.arrivals import Arrivals
 from tsviz.engine.clock import VirtualClock
 from tsviz.engine.cost import DeviceCost
@@ -25,7 +26,11 @@ from tsviz.executor.sizing import PoolOptions, size_pool
 from tsviz.executor.slots import Drafter
 from tsviz.executor.store import PageStore, StoreFaults
 from tsviz.executor.streams import Delays, InlineStreams, Policy, Streams, ThreadStreams, VirtualStreams
+from tsviz.executor.telling import TraceSink
 from tsviz.executor.weights import seeded_weights
+from tsviz.trace.api_events import event_reader
+from tsviz.trace.config import describe_config
+from tsviz.trace.writer import BundleWriter
 
 PACE = DeviceCost(round_ns=1_000_000, token_ns=20_000)
 MS = 1_000_000
@@ -79,13 +84,39 @@ class _Ops:
         assert 0 <= start_ns <= end_ns
 
 
-def live(life: Life, scheduler: Any, store_root: Path | None = None) -> Lived:
+def record(life: Life, scheduler: Any, out: Path) -> Lived:
+    """Run a lifetime and record it, on virtual time."""
+    sink = TraceSink()
+    writer = BundleWriter(out, meta={"command": ["tsviz"]})
+    clock = VirtualClock()
+
+    def open_recorder(config: Any) -> Any:
+        sink.recorder = writer.recorder(
+            node="F", rank=0, config=describe_config(config), engine=engine_of(scheduler),
+            event_reader=event_reader(scheduler), now_ns=clock.now_ns, clock="virtual", rule_set="0.1.24",
+        )  # fmt: skip
+        return sink.recorder
+
+    try:
+        return live(life, recording_module(scheduler, open_recorder, observed=False), watcher=sink, clock=clock)
+    finally:
+        writer.close({"parts": {}, "error": None})
+
+
+def live(
+    life: Life,
+    scheduler: Any,
+    store_root: Path | None = None,
+    *,
+    watcher: Any = None,
+    clock: VirtualClock | None = None,
+) -> Lived:
     """Run a lifetime on a scheduler module and compare all that was said."""
     shape = PRESETS[life.model]
     model = Model(shape, seeded_weights(shape, life.seed))
     sized = size_pool(shape, life.pool, parents=life.parents, host_parents=life.host_parents, element_bytes=4)
     workload = fit_vocabulary(Workload(life.requests, {}), shape.vocabulary)
-    clock = VirtualClock()
+    clock = clock or VirtualClock()
     store = None
     if life.pool.storage and store_root is not None:
         store = PageStore(store_root, f"{life.model}:{life.seed}", sized.layout.signature, life.faults)
@@ -93,7 +124,7 @@ def live(life: Life, scheduler: Any, store_root: Path | None = None) -> Lived:
     engine = Engine(
         scheduler, model, sized, Arrivals(workload.requests), clock,
         EngineOptions(device=life.device, drafter=life.drafter, aborts=life.aborts, max_rounds=300),
-        streams=life.streams(clock.now_ns), store=store, watcher=ops,
+        streams=life.streams(clock.now_ns), store=store, watcher=watcher or ops,
     )  # fmt: skip
     summary = engine.run()
     device = engine.device

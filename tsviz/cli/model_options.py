@@ -38,6 +38,11 @@ _OPTIONS = (
         help="inline: every operation where it is queued; threads: a worker a stream; cuda: a GPU.",
     ),
     click.option("--store", type=click.Path(path_type=Path), help="With --storage: folder of the file store."),
+    click.option(
+        "--node", type=click.Choice(("P", "D")),
+        help="One node of a pair: P prefills and listens, D decodes and connects. Give both the same options.",
+    ),
+    click.option("--peer", metavar="HOST:PORT", help="With --node: where P listens and D connects."),
     click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="Of the CPU kernels."),
 )  # fmt: skip
 
@@ -49,7 +54,9 @@ def model_options(function: F) -> F:
     return function
 
 
-MODEL_NAMES = ("model", "prompts", "max_tokens", "mode", "dtype", "memory_mib", "streams", "store", "threads")
+MODEL_NAMES = (
+    "model", "prompts", "max_tokens", "mode", "dtype", "memory_mib", "streams", "store", "threads", "node", "peer",
+)  # fmt: skip
 """The parameters that these options fill."""
 _SIMULATED = (
     "groups", "round_ms", "token_us", "page_us", "ack_ms", "lost_acks", "failed_loads", "acceptance", "stored",
@@ -72,6 +79,8 @@ def check_model_options(context: click.Context, model: Mapping[str, Any], worklo
         return
     if (workload is None) == (not model["prompts"]):
         raise click.UsageError("--model needs either --workload or --prompt")
+    if (model["node"] is None) != (model["peer"] is None):
+        raise click.UsageError("--node and --peer go together: a node needs its peer")
     if ignored := [name for name in _SIMULATED if given(name)]:
         raise click.UsageError(f"{_option(context, ignored[0])} does not go with --model")
 

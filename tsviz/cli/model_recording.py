@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
+from tsviz.engine.configs import Role
 from tsviz.engine.workloads.model import Span, Workload, WorkRequest, given_tokens
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
@@ -48,6 +49,8 @@ class ModelRecording:
 
         use_threads(options["threads"])
         self._options, self._plan, self._module = options, plan, module
+        self.node: str = options["node"] or "F"
+        self._wire: Any = None
         try:
             self.loaded: LoadedModel = load_model(
                 options["model"], seed=plan.workload.seed, dtype=options["dtype"], fast=options["mode"] == "fast"
@@ -96,12 +99,13 @@ class ModelRecording:
 
             def open_recorder(config: Any) -> Any:
                 sink.recorder = writer.recorder(
-                    node="F", rank=0, config=describe_config(config), engine=engine_of(self._module),
+                    node=self.node, rank=0, config=describe_config(config), engine=engine_of(self._module),
                     event_reader=event_reader(self._module), now_ns=clock.now_ns, clock="monotonic", rule_set=RULE_SET,
                     level=level,
                 )  # fmt: skip
                 return sink.recorder
 
+            remote = self._remote(clock)
             store = None
             if options["store"] is not None:
                 store = PageStore(options["store"], repr((loaded.told, options["dtype"])), self._sized.layout.signature)
@@ -112,11 +116,19 @@ class ModelRecording:
                     device=DeviceOptions(poison=False, stop_tokens=loaded.stop_tokens),
                     max_rounds=self._plan.max_rounds, stop=stop,
                 ),
-                streams=self._streams(clock), store=store, watcher=sink, observer=_Arrivals(sink),
+                streams=self._streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
             )  # fmt: skip
-            summary = engine.run()
+            try:
+                summary = engine.run()
+            finally:
+                if self._wire is not None:
+                    self._wire.close()
             cost = {"device_rows_ns": sink.spent_ns, "run_ns": clock.now_ns()}
-            ends = {"parts": {"F/0": summary.told()}, "recording": cost, "races": len(engine.device.checker.races)}
+            ends = {
+                "parts": {f"{self.node}/0": summary.told()},
+                "recording": cost,
+                "races": len(engine.device.checker.races),
+            }
             return summary, self._answers(workload, engine.device.said), cost
         except NoMemory as error:
             failed = str(error)
@@ -128,7 +140,7 @@ class ModelRecording:
             writer.close({**ends, "error": failed})
 
     def _size(self, *, pages_given: bool) -> Any:
-        from tsviz.executor.sizing import PoolOptions, parents_for_budget, size_pool
+        from tsviz.executor.sizing import PoolOptions, parents_for_budget, size_pool, with_role
 
         s, shape = self._plan.scheduler, self.loaded.model.shape
         element_bytes = self.loaded.model.weights.embed.element_size()
@@ -145,8 +157,27 @@ class ModelRecording:
                 parents = min(parents, s.num_device_pages - 1)
         host = max(0, s.num_host_pages - 1)
         sized = size_pool(shape, pool, parents=parents, host_parents=host, element_bytes=element_bytes)
+        if self.node != "F":
+            sized = with_role(sized, Role(self.node))
         self._module.Scheduler(sized.scheduler.build(self._module))
         return sized
+
+    def _remote(self, clock: Any) -> Any:
+        """Return what makes this node's end of the link, connected; None for an engine of its own."""
+        if self.node == "F":
+            return None
+        from tsviz.executor.peer import PeerSide
+        from tsviz.executor.wire import connect, listen
+
+        host, _, port = str(self._options["peer"]).rpartition(":")
+        if not host or not port.isdigit():
+            raise CliError(ExitCode.USAGE, f"--peer: expected HOST:PORT, found {self._options['peer']!r}")
+        try:
+            self._wire = wire = (listen if self.node == "P" else connect)(host, int(port))
+        except OSError as error:
+            raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {error.strerror or error}") from error
+        role, shape = Role(self.node), self.loaded.model.shape
+        return lambda engine: PeerSide(role, wire, engine.device, engine.arena, shape, clock)
 
     def _streams(self, clock: Any) -> Any:
         from tsviz.executor.streams import InlineStreams, ThreadStreams

@@ -165,7 +165,7 @@ def record_model(
         click.echo(f"{answer.request_id}: {answer.text}", err=True)
     share = cost["device_rows_ns"] / max(1, cost["run_ns"])
     click.echo(f"{out}: recorded; the device's rows took {share:.2%} of the run", err=True)
-    print_rows([summary_row("F/0", summary)], form)
+    print_rows([summary_row(f"{recording.node}/0", summary)], form)
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
 

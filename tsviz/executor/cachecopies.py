@@ -14,7 +14,7 @@ from tsviz.engine.port import StorageKey
 from tsviz.executor.arena import Arena, HostPool
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.options import DeviceOptions, Edge
+from tsviz.executor.options import DeviceOptions, Edge, Fault
 from tsviz.executor.order import Kind, Op, Stream, merged
 from tsviz.executor.store import PageStore, StoredPage
 
@@ -136,7 +136,8 @@ class CacheCopies:
         for copy in self._out:
             if acks.is_lost(copy.op_id):
                 continue
-            if copy.last is not None and not self._queue.ended(copy.last):
+            early = copy.is_store and Fault.EARLY_ACK in self._options.faults
+            if copy.last is not None and not early and not self._queue.ended(copy.last):
                 left.append(copy)
                 continue
             self._back_up(copy)

@@ -23,11 +23,12 @@ from tsviz.executor.inputs import HostView, read_inputs
 from tsviz.executor.layout import ByteRange
 from tsviz.executor.model import Model
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.options import DeviceOptions, Edge
+from tsviz.executor.options import DeviceOptions, Edge, Fault
 from tsviz.executor.order import Kind, Op, OrderChecker, Stream, merged
 from tsviz.executor.paths import PathCounter
 from tsviz.executor.pending import ExecutorForward, Said
 from tsviz.executor.slots import SlotState
+from tsviz.executor.spoilt import TableSpoiler
 from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
@@ -54,6 +55,7 @@ class ExecutorDevice:
         self._copies = (
             CacheCopies(arena, host, self.queue, options, layers, store, self.counts) if host is not None else None
         )
+        self._spoiler = TableSpoiler()
         self._exec_free_ns = 0
         self.last_zero: Op | None = None
 
@@ -68,7 +70,8 @@ class ExecutorDevice:
         copies, fences = self._copies, []
         if planned.stores is not None and copies is not None:
             fences = copies.write_back(planned.stores, pinned=False)
-            copies.write_back(planned.stores, pinned=True)
+            pinned = copies.write_back(planned.stores, pinned=True)
+            fences += pinned if Fault.FENCE_PINNED in self.options.faults else []
         self.last_zero = zero = self._zero(plan, fences)
         loads: Mapping[int | None, Sequence[int]] = {}
         if planned.loads is not None and copies is not None:
@@ -132,6 +135,9 @@ class ExecutorDevice:
         ranges = merged(
             r for name, ids in pages.items() for page in ids.tolist() for r in layout.group(name).device_ranges(page)
         )
+        if Fault.ZERO_PARENT in options.faults:
+            size = layout.parent_bytes
+            ranges = merged(ByteRange(r.space, r.begin // size * size, (r.begin // size + 1) * size) for r in ranges)
         value = POISON if options.poison else 0.0
         waits = [options.unless(Edge.EXEC_ZERO, self.queue.last_exec)]
         waits += [options.unless(Edge.STORE_ZERO, number) for number in fences]
@@ -143,14 +149,16 @@ class ExecutorDevice:
         shape, layout, options, queue = self._model.shape, self._arena.layout, self.options, self.queue
         inputs = read_inputs(planned, self.view, self.slots.width, [group.name for group in layout.groups])
         self._paths.batch(inputs, self._loaded(planned.loads))
-        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, keep_logits=options.keep_logits)
+        if options.faults:
+            inputs = self._spoiler.spoil(inputs, options.faults)
+        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options)
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
         for layer in range(len(shape.pattern)):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
             if options.tracked:
-                reads, writes = layer_ranges(inputs, shape, layout, layer, self._prefix)
+                reads, writes = layer_ranges(inputs, shape, layout, layer, self._prefix, options.faults)
             waits = [
                 options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
             ]

@@ -12,6 +12,7 @@ from tsviz.executor import numerics
 from tsviz.executor.arena import Arena
 from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.model import Model
+from tsviz.executor.options import DeviceOptions, Fault
 from tsviz.executor.paged import PagedMemory
 from tsviz.executor.slots import SlotState
 
@@ -38,12 +39,12 @@ class Forward:
 
     def __init__(
         self, inputs: ForwardInputs, model: Model, arena: Arena, slots: SlotState, prefix_granularity: int,
-        *, keep_logits: bool,
+        options: DeviceOptions,
     ) -> None:  # fmt: skip
         self.inputs = inputs
         self._model, self._arena, self._slots = model, arena, slots
         self._prefix = prefix_granularity
-        self._keep_logits = keep_logits
+        self._options = options
         self._memory: PagedMemory
         self._x: Tensor
         self._angles: tuple[Tensor, Tensor]
@@ -65,12 +66,16 @@ class Forward:
                 slots.inputs[row.slot, 0] = row.given
         at = torch.tensor([row.slot for row in inputs.rows], device=device)
         begins = slots.valid[at]
+        if Fault.HOST_VALID in self._options.faults:
+            begins = torch.tensor([row.bounds.low for row in inputs.rows], device=device)
         fed = slots.decode_inputs(at[inputs.num_extends :]).reshape(-1)
         row_of = np.repeat(np.arange(len(inputs.rows)), np.diff(inputs.offsets))
         steps = np.concatenate([np.arange(row.length) for row in inputs.rows])
         positions = begins[torch.from_numpy(row_of).to(device)] + torch.from_numpy(steps).to(device)
         self._at, self._begins = at, begins
-        self._memory = PagedMemory(inputs, self._model, self._arena, self._prefix, positions, begins)
+        self._memory = PagedMemory(
+            inputs, self._model, self._arena, self._prefix, positions, begins, self._options.faults
+        )
         self._x = self._model.pad(self._model.embed(torch.cat([tokens, fed])))
         self._angles = self._model.angles(self._model.pad(positions))
 
@@ -108,7 +113,7 @@ class Forward:
         broken = torch.isnan(logits).any(-1).any(-1)
         self._device_outcome = Outcome(
             best, counts, self._begins, following, margins, broken, self._memory.dummy_rows,
-            logits if self._keep_logits else None,
+            logits if self._options.keep_logits else None,
         )  # fmt: skip
 
     def copy_out(self) -> None:

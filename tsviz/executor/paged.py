@@ -14,6 +14,7 @@ from tsviz.executor.fast import paged_attention
 from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.model import Model, scan_states
+from tsviz.executor.options import Fault
 from tsviz.executor.shape import KINDS
 
 
@@ -32,10 +33,10 @@ class PagedMemory:
 
     def __init__(
         self, inputs: ForwardInputs, model: Model, arena: Arena, prefix_granularity: int, positions: Tensor,
-        begins: Tensor,
+        begins: Tensor, faults: frozenset[Fault] = frozenset(),
     ) -> None:  # fmt: skip
         self._inputs, self._shape, self._arena, self._fast = inputs, model.shape, arena, model.fast
-        self._prefix = prefix_granularity
+        self._prefix, self._faults = prefix_granularity, faults
         self._positions, self._begins = positions, begins
         device = positions.device
         self.tables = {name: torch.from_numpy(t).to(device) for name, t in inputs.tables.items()}
@@ -76,7 +77,7 @@ class PagedMemory:
         group = self._arena.layout.group(KINDS[letter])
         keys, values = (self._arena.view(group.name, layer, name) for name in "kv")
         g = group.granularity
-        written = self._all if letter == "R" else self._settled
+        written = self._all if letter == "R" or Fault.REPLAY_WRITES in self._faults else self._settled
         at = self._positions[written]
         page = self.page_of(group, self._row_of[written], at)
         live = (page > 0)[:, None, None]
@@ -91,7 +92,7 @@ class PagedMemory:
 
         window = {"F": 1 << 30, "S": self._shape.window, "R": self._shape.replay_window}[letter]
         low = (self._seen_to - window + 1).clamp_min(0)
-        if letter == "R":
+        if letter == "R" and Fault.REPLAY_SEES not in self._faults:
             low = torch.maximum(low, self._replay_start)
         if self._fast:
             inputs = self._inputs
@@ -116,9 +117,12 @@ class PagedMemory:
         states, shifts = (self._arena.view("state", layer, name) for name in ("state", "shift"))
         start = states[self._input_pages()] * (self._begins > 0)[:, None, None, None]
         scratch = self.scratch.setdefault(layer, Scratch())
+        grain = self._prefix
+        if Fault.CHECKPOINT_GRAIN in self._faults:
+            grain = self._arena.layout.group("state").granularity
         for i, row in enumerate(inputs.rows):
             part = slice(inputs.offsets[i], inputs.offsets[i + 1])
-            ends = state_ends(row.begin, row.length, self._prefix) if row.is_extend else range(1, row.length + 1)
+            ends = state_ends(row.begin, row.length, grain) if row.is_extend else range(1, row.length + 1)
             out[part], kept = scan_states(start[i], q[part], k[part], v[part], decay[part], ends)
             if not row.is_extend:
                 scratch.states[i], scratch.rows[i] = kept, rows[part]
@@ -135,8 +139,13 @@ class PagedMemory:
             states, shifts = (self._arena.view("state", layer, name) for name in ("state", "shift"))
             for i, kept in scratch.states.items():
                 taken = counts[i : i + 1] - 1
+                if Fault.REJECTED_STATE in self._faults:
+                    taken = torch.full_like(taken, len(kept) - 1)
                 row = torch.full_like(taken, i)
-                page = self.page_of(group, row, self._begins[i : i + 1] + taken)
+                at = self._begins[i : i + 1] + counts[i : i + 1] - 1
+                if Fault.STATE_IN_PLACE in self._faults:
+                    at = self._begins[i : i + 1] - 1
+                page = self.page_of(group, row, at)
                 self.dummy_rows += (page == 0).sum()
                 live = (page > 0)[:, None]
                 states[page] = torch.where(live[..., None, None], torch.stack(kept)[taken], 0.0)

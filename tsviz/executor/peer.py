@@ -63,6 +63,12 @@ class _Room:
     status: tuple[int, list[int]] | None = None
     told: bool = False
 
+    @property
+    def has_everything(self) -> bool:
+        """Whether nothing more is to come from the peer: a transfer that is out, or pages and status that are in."""
+        arrived = self.status is not None and self.manifest is not None and self.landed == self.manifest.blocks
+        return self.stage is _Stage.TRANSFERRING or arrived
+
 
 class PeerSide:
     """Implements `RemoteSide` for one node."""
@@ -105,7 +111,8 @@ class PeerSide:
             limit_ns = self._timeouts.bootstrap_ns if self._role is Role.P else self._timeouts.waiting_ns
             waits = room.stage is _Stage.OPEN or self._role is Role.D
             late = room.registered and waits and now_ns - room.since_ns > limit_ns
-            if room.stage not in (_Stage.DONE, _Stage.FAILED) and (late or self._wire.lost is not None):
+            lost = self._wire.lost is not None and not room.has_everything
+            if room.stage not in (_Stage.DONE, _Stage.FAILED) and (late or lost):
                 self._fail(room)
             self._settle(room)
         events, self._events = list(self._events), deque()
@@ -157,7 +164,7 @@ class PeerSide:
         elif room.stage is _Stage.TRANSFERRING and self._role is Role.P:
             room.told, room.stage = True, _Stage.DONE
             self._post(Succeeded(room.request_id))
-        elif room.status is not None and room.manifest is not None and room.landed == room.manifest.blocks:
+        elif room.status is not None and room.has_everything:
             room.told, room.stage = True, _Stage.DONE
             token, candidates = room.status
             self._post(RemotePrefillDone(room.request_id, token), candidates)

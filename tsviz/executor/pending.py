@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tsviz.engine.device import ForwardResult
 from tsviz.executor.forward import Forward
-from tsviz.executor.options import Edge
+from tsviz.executor.options import Edge, Fault
 from tsviz.executor.order import Kind, Op, Stream
 from tsviz.executor.slots import Drafter
 from tsviz.trace.entries import ForwardRow
@@ -76,6 +76,8 @@ class ExecutorForward:
             if broken[i]:
                 corrupt.add(i)
                 device.counts["broken row"] += 1
+            if Fault.DROPPED_TOKEN in device.options.faults and len(said) > 1:
+                said = said[:-1]
             if (kept := _until_stop(said, stops)) < len(said) or said[-1] in stops:
                 said = said[:kept]
                 ended.add(i)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tsviz.executor.inputs import ForwardInputs, Row
 from tsviz.executor.layout import ByteRange, GroupLayout, Layout
+from tsviz.executor.options import Fault
 from tsviz.executor.order import merged
 from tsviz.executor.paged import state_ends
 from tsviz.executor.shape import KINDS, ModelShape
@@ -12,7 +13,12 @@ Ranges = tuple[ByteRange, ...]
 
 
 def layer_ranges(
-    inputs: ForwardInputs, shape: ModelShape, layout: Layout, layer: int, prefix_granularity: int
+    inputs: ForwardInputs,
+    shape: ModelShape,
+    layout: Layout,
+    layer: int,
+    prefix_granularity: int,
+    faults: frozenset[Fault] = frozenset(),
 ) -> tuple[Ranges, Ranges]:
     """Return what one layer reads and writes in the arena."""
     letter = shape.pattern[layer]
@@ -21,9 +27,10 @@ def layer_ranges(
     writes: list[ByteRange] = []
     for i, row in enumerate(inputs.rows):
         if letter == "M":
-            _state(inputs, i, row, group, layer, prefix_granularity, reads, writes)
+            grain = group.granularity if Fault.CHECKPOINT_GRAIN in faults else prefix_granularity
+            _state(inputs, i, row, group, layer, grain, reads, writes)
         else:
-            _rows(inputs, i, row, group, layer, shape, reads, writes)
+            _rows(inputs, i, row, group, layer, shape, reads, writes, faults)
     return merged(reads), merged(writes)
 
 
@@ -41,15 +48,16 @@ def commit_ranges(inputs: ForwardInputs, shape: ModelShape, layout: Layout) -> R
 
 def _rows(
     inputs: ForwardInputs, i: int, row: Row, group: GroupLayout, layer: int, shape: ModelShape,
-    reads: list[ByteRange], writes: list[ByteRange],
+    reads: list[ByteRange], writes: list[ByteRange], faults: frozenset[Fault],
 ) -> None:  # fmt: skip
     letter, g = shape.pattern[layer], group.granularity
     window = {"F": 1 << 30, "S": shape.window, "R": shape.replay_window}[letter]
     first, last = row.bounds.low, row.bounds.high + row.length - 1
     lowest = max(0, first - window + 1)
-    if letter == "R" and row.replay:
+    if letter == "R" and row.replay and Fault.REPLAY_SEES not in faults:
         lowest = max(lowest, row.begin)
-    floor = first if letter == "R" else max(first, row.floor if row.is_extend else first)
+    writes_all = letter == "R" or Fault.REPLAY_WRITES in faults or not row.is_extend
+    floor = first if writes_all else max(first, row.floor)
     table = inputs.tables[group.name][i]
     for column in range(lowest // g, last // g + 1):
         page = int(table[column]) if column < len(table) else 0
