@@ -17,12 +17,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from tsviz.trace.apart import ApartWriter
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.recorder import Recorder
 from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
 from tsviz.trace.tokens import IDENTITY
-from tsviz.trace.writer import BundleWriter, drop
+from tsviz.trace.writer import drop
 from tsviz.version import __version__
 
 from .tokenspeed import RULE_SET, engine_of, recording_module
@@ -64,7 +65,7 @@ class Live:
 
     def __init__(self, options: LiveOptions) -> None:
         self._options = options
-        self._writer: BundleWriter | None = None
+        self._writer: ApartWriter | None = None
         self._ranks: dict[str, int] = {}
         self._failed = False
 
@@ -94,7 +95,7 @@ class Live:
         self._ranks[node] = rank
         return recorder
 
-    def _create(self) -> BundleWriter:
+    def _create(self) -> ApartWriter:
         meta = {
             "tool": f"tsviz {__version__}",
             "command": ["tsviz", "run", "--", Path(sys.argv[0] if sys.argv else "").name],
@@ -104,7 +105,7 @@ class Live:
         }
         ring = None if self._options.ring is None else RingOptions.of(self._options.ring)
         path = claim(Path(self._options.out), "" if ring is None else SUFFIX)
-        writer = BundleWriter(path, meta=meta, tokens=self._options.tokens, ring=ring, most_waiting=MOST_WAITING)
+        writer = ApartWriter(path, meta=meta, tokens=self._options.tokens, ring=ring, most_waiting=MOST_WAITING)
         if ring is not None and self._options.keeper:
             start_keeper(path)
         atexit.register(self.close)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from .ringing import Keepers, ring_of, ring_options, signals_of
 
 if TYPE_CHECKING:
     from tsviz.adapters.live import LiveOptions
+
+_FINISH_SECONDS = 60.0
 
 
 @click.command(
@@ -110,9 +113,13 @@ def _finish(path: Path, quiet: bool) -> None:
     """Compact a bundle whose process closed it, and say what is in it."""
     from tsviz.trace import compact, layout
     from tsviz.trace.errors import TraceError
+    from tsviz.trace.lock import ALIVE, recorder_of
     from tsviz.trace.reader import open_bundle
 
     words: list[Any]
+    until = time.monotonic() + _FINISH_SECONDS
+    while recorder_of(path) == ALIVE and time.monotonic() < until:
+        time.sleep(0.05)  # what writes is a process of its own, which ends a little later
     try:
         bundle = open_bundle(path)
         if bundle.end is not None:
@@ -121,7 +128,7 @@ def _finish(path: Path, quiet: bool) -> None:
             bundle = open_bundle(path)
         words = [f"{part.node}/{part.rank}: {part.last_round:,} rounds" for part in bundle.parts]
         if bundle.end is None:
-            words.append("not closed, its process was killed: complete up to its last commit")
+            words.append("not closed (killed, or no room on the disk): complete up to its last commit")
     except (TraceError, OSError) as error:
         words = [str(error)]
         if not (path / layout.BUNDLE_FILE).exists():

@@ -33,6 +33,7 @@ POLL_SECONDS = 0.1
 _DUTY = 4
 """Triggers look at most a fifth of the time."""
 _FAULTS = 3
+_START_SECONDS = 60.0
 
 
 class Keeper:
@@ -159,6 +160,9 @@ class Keeper:
 
 def keep(home: Path) -> int:
     """Keep a ring until its recording has ended. Returns an exit code."""
+    until = time.monotonic() + _START_SECONDS
+    while not (home / RING_FILE).exists() and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)  # the recorder makes the folder first
     keeper, faults, server = Keeper(home), 0, None
     for text in keeper._triggers:
         if text.startswith("http:"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from . import entries as e
@@ -11,6 +12,7 @@ from .chains import ChainBook
 from .decided import DecisionRows
 from .device_rows import add_measured
 from .event_rows import EventRows
+from .plan_fields import PlanFields, read_plan
 from .round_rows import add_round
 from .rounds import PlanBook
 from .segments import HotSegments
@@ -28,17 +30,22 @@ class PartWriter:
         token_mode: str,
         event_reader: e.EventReader,
         storage: bool = False,
+        read: Callable[..., PlanFields] = read_plan,
     ) -> None:
-        """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed."""
+        """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed.
+
+        `read` reads a plan, as `read_plan`.
+        """
         self._segments = segments
         self._settings: dict[str, Any] = {
             "prefix_tokens": prefix_tokens, "token_mode": token_mode, "event_reader": event_reader, "storage": storage,
+            "read": read,
         }  # fmt: skip
         self._first_submission = 0
         self._full = token_mode == FULL
         self._requests, self._words = Vocabulary(), Vocabulary()
         self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
-        self._book = PlanBook(content=self._full)
+        self._book = PlanBook(content=self._full, read=read)
         self._pages = PageBook(prefix_tokens)
         self._chains = ChainBook(prefix_tokens) if storage and not self._full else None
         self._keys_seen: dict[str, int] = {}

@@ -18,6 +18,7 @@ from .entries import EventReader
 from .errors import CannotRecord, FellBehind
 from .lock import RecordingLock
 from .part_writer import PartWriter
+from .plan_fields import PlanFields, read_plan
 from .recorder import Recorder
 from .ring import RING_FILE, RingOptions, Rotation
 from .segments import HotSegments
@@ -80,11 +81,7 @@ class BundleWriter:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         try:
-            if (outer := layout.enclosing_bundle(path.parent)) is not None:
-                raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise CannotRecord(f"{path}: expected a path that is free, found a file or a directory with content")
-            path.mkdir(parents=True, exist_ok=True)
+            check_free(path)
             self._anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
             self._write_bundle_file()
             self._recording = RecordingLock(path)
@@ -114,11 +111,12 @@ class BundleWriter:
         clock: str,
         rule_set: str,
         level: str = LEVELS[0],
+        read: Callable[..., PlanFields] = read_plan,
     ) -> Recorder:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`. At level `decisions` the recorder is also the scheduler's observer.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan.
         """
         directory = layout.part_directory(self.path, node, rank)
         if self._ring is not None:
@@ -139,6 +137,7 @@ class BundleWriter:
                 token_mode=self._tokens,
                 event_reader=event_reader,
                 storage=config["enable_l3_storage"],
+                read=read,
             )
             with self._lock:
                 self._parts.append(_Part(recorder, writer, directory, segments, rotation))
@@ -202,6 +201,20 @@ class BundleWriter:
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
 
+    def leave(self) -> None:
+        """Commit what is left without closing the bundle: whoever recorded it was killed. Raises what went wrong."""
+        self._closed = True
+        self._stop.set()
+        self._thread.join()
+        if self.error is None:
+            self._take_all(turns=False)
+            for part in self._parts:
+                part.writer.flush()
+        for part in self._parts:
+            part.segments.close()
+        if self.error is not None:
+            raise self.error
+
     def abandon(self) -> None:
         """Forget the bundle in a child process behind a fork: no thread writes here, files and lock are the parent's.
 
@@ -250,6 +263,15 @@ class BundleWriter:
         if compacted and self._ring is None:
             for part in self._parts:
                 compact.compact_part(part.directory)
+
+
+def check_free(path: Path) -> None:
+    """Make the directory of a new bundle. Raises CannotRecord when something is there already, OSError."""
+    if (outer := layout.enclosing_bundle(path.parent)) is not None:
+        raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise CannotRecord(f"{path}: expected a path that is free, found a file or a directory with content")
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def drop(_: object) -> None:
