@@ -11,7 +11,8 @@ import click
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
-from .traces import unreadable, whole_traces
+from .sql import end_without
+from .traces import traces_or_parts, unreadable
 
 if TYPE_CHECKING:
     from tsviz.query.locked import Locked
@@ -61,7 +62,9 @@ def command(
     tables: tuple[str, ...],
     form: str,
 ) -> None:
-    """Write TRACE (bundles, folders, patterns) as a dataset, as CSV, for the Perfetto UI, or as OpenTelemetry spans.
+    """Write TRACE (bundles, folders, patterns; TRACE@NODE/RANK: a part) as a dataset, as CSV, for Perfetto or as spans.
+
+    A bundle of a folder or pattern that cannot be read is named and left out, and the command ends with code 3.
 
     Parquet: one folder a table, partitioned by trace, node and rank, sorted, for DuckDB, Spark, Trino, Daft or pandas;
     decided tables too where they are recorded or indexed. docs/export.md has the statements that read it.
@@ -74,7 +77,8 @@ def command(
     tsviz export run.tsviz --otel run.otlp.jsonl      a span a request, with what was decided about it
     """
     from tsviz.query.export import exported_tables
-    from tsviz.query.paths import bundles_of
+    from tsviz.query.opening import open_several, open_with_tables
+    from tsviz.query.paths import bundles_of, unnamed
     from tsviz.replay.index import open_indexed
     from tsviz.trace.errors import TraceError
 
@@ -82,11 +86,21 @@ def command(
         raise CliError(ExitCode.USAGE, "expected one of --parquet, --csv, --perfetto and --otel")
     if unknown := sorted(set(tables) - set(exported_tables())):
         raise CliError(ExitCode.USAGE, f"no table {unknown[0]}", "there are " + ", ".join(exported_tables()))
-    paths = bundles_of(whole_traces(traces))
+    given = traces_or_parts(traces, "a round is WHERE round = {round} in what reads it")
+    paths = bundles_of(given)
     with unreadable():
         if perfetto is not None or otel is not None:
             _derive(paths)
-        bundles: list[Any] = [open_indexed(path) for path in paths]
+        bundles: list[Any]
+        try:
+            bundles, left_out = open_several(
+                lambda path: open_with_tables(open_indexed, path),
+                paths,
+                unnamed(paths, given),
+                (TraceError, LookupError),
+            )
+        except LookupError as error:
+            raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from None
     try:
         if directory is not None:
             rows = _parquet(bundles, directory, tables)
@@ -101,17 +115,20 @@ def command(
     except OSError as error:
         raise CliError(ExitCode.USAGE, str(error), "a file must be new, a directory new or empty") from error
     print_rows(rows, form)
+    end_without([str(one) for one in left_out])
 
 
 def _derive(paths: list[str]) -> None:
     """Derive what was decided: without it there are no waits and no flows."""
+    from tsviz.query.paths import split_part
     from tsviz.trace.reader import open_bundle
 
     from .why import decisions_of
 
-    for path in paths:
+    for path, chosen in map(split_part, paths):
         for part in open_bundle(path).parts:
-            decisions_of(part)
+            if chosen in (None, (part.node, part.rank)):
+                decisions_of(part)
 
 
 def _parquet(bundles: list[Any], directory: Path, tables: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
 from .params import seconds_option
-from .traces import whole_traces
+from .traces import traces_or_parts
 
 if TYPE_CHECKING:
     from tsviz.query.problem import Problem
@@ -76,6 +76,7 @@ def command(
     """Ask traces with SQL.
 
     TRACE is a bundle, a folder of bundles, or a quoted pattern such as "runs/*"; the column `trace` tells them apart.
+    TRACE@NODE/RANK is one part of it.
     The query is the last argument, or comes from --file or standard input. Data goes to standard output, everything
     else to standard error. `--tables` and `--schema NAME` need no trace; docs/sql.md has the whole reference.
 
@@ -103,7 +104,8 @@ def command(
             else:
                 paths, sql = _split(arguments, file)
                 answer = _follow if follow else _run
-                answer(whole_traces(paths), sql, kind, limit or None, timeout, memory, opener)
+                given = traces_or_parts(paths, "in the query: WHERE round = {round}")
+                answer(given, sql, kind, limit or None, timeout, memory, opener)
     except KeyboardInterrupt:
         context.exit(ExitCode.INTERRUPTED)
 
@@ -168,7 +170,7 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
     for note in notes:
         tell(note)
-    end_without(left_out)
+    end_without([problem.message for problem in left_out])
 
 
 def _follow(
@@ -197,10 +199,10 @@ def _follow(
             tell(", ".join(f"{name}: {look.state}, {look.rounds:,} rounds" for name, look in now.looks.items()))
 
 
-def end_without(left_out: Sequence[Problem]) -> None:
+def end_without(left_out: Sequence[str]) -> None:
     """Name the bundles that the answer is without; raises CliError if there are any."""
-    for problem in left_out:
-        tell(f"warning: left out: {problem.message}")
+    for reason in left_out:
+        tell(f"warning: left out: {reason}")
     if left_out:
         count = f"{len(left_out)} trace" + ("" if len(left_out) == 1 else "s")
         raise CliError(ExitCode.TRACE_UNREADABLE, f"{count} could not be read; the answer is of the others")

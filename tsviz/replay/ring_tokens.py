@@ -15,7 +15,7 @@ import pyarrow as pa
 from tsviz.scheduler.snapshot import RequestState
 
 from .call_log import prefix_hash, unknown_hash
-from .invented import InventedTokens
+from .invented import Grown, InventedTokens
 from .keyframe_book import Keyframe
 
 
@@ -34,13 +34,10 @@ def with_known_tokens(keyframe: Keyframe, tables: Mapping[str, pa.Table], page_t
 
 
 def _invented(tables: Mapping[str, pa.Table], page_tokens: int) -> InventedTokens:
-    tokens = InventedTokens(page_tokens)
-    submissions, grown = tables["submissions"], tables["grown_pages"]
+    tokens = InventedTokens(page_tokens, Grown(tables["grown_pages"]))
+    submissions = tables["submissions"]
     for submission, pages in zip(submissions["submission"].to_pylist(), submissions["pages"].to_pylist(), strict=True):
         tokens.learn_prompt(submission, pages)
-    rows = (grown[name].to_pylist() for name in ("submission", "index", "page"))
-    for submission, index, page in zip(*rows, strict=True):
-        tokens.learn_page(submission, index, page)
     return tokens
 
 

@@ -10,6 +10,7 @@ from .builder import TableBuilder, Vocabulary
 from .catalogue import TABLES
 from .chains import ChainBook
 from .decided import DecisionRows
+from .device_rows import add_measured
 from .event_rows import EventRows
 from .plan_fields import PlanFields, read_plan
 from .round_rows import add_round
@@ -104,8 +105,8 @@ class PartWriter:
                 self._advance(entry)
             case e.SubmitEntry():
                 self._submit(entry)
-            case e.ForwardEntry():
-                self._tables["forwards"].add(round=self._round, start_ns=entry.start_ns, end_ns=entry.end_ns)
+            case e.ForwardEntry() | e.ForwardRowsEntry() | e.DeviceOpEntry():
+                add_measured(self._tables, self._round, entry, self._book.submission)
             case e.KeysEntry():
                 self._keys(entry)
             case e.ClearEntry():
