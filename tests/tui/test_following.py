@@ -97,6 +97,44 @@ async def test_new_rounds_are_shown_paused_and_caught_up() -> None:
         assert seen == list(range(119, 99, -1))
 
 
+async def test_while_a_newer_view_is_opened_the_older_one_is_shown() -> None:
+    """What came before stays, timeline included, and keys are answered from it; the newer one is read before it is
+    looked at, not by the thread that answers keys."""
+
+    class Gated(FakeFollower):
+        gate: threading.Event | None = None
+        warmed: list[str] = []  # noqa: RUF012
+
+        def view(self) -> RecordedView:
+            view = FullView(head_of(self.now))  # type: ignore[arg-type]
+            view.gate = self.gate
+            snapshot = view.snapshot
+
+            def told(round_: int, selected: int | None = None) -> object:
+                self.warmed.append(threading.current_thread().name)
+                return snapshot(round_, selected)
+
+            view.snapshot = told  # type: ignore[method-assign,assignment]
+            return view
+
+    follower = Gated(100)
+    async with app_of(follower, follow=True, start=-1).run_test(size=SIZE) as pilot:
+        screen = await settle(pilot)
+        strip = screen.scene.strip
+        assert strip is not None
+        follower.gate = threading.Event()
+        follower.now = replace(follower.now, rounds=104)
+        while not follower.warmed:
+            await pilot.pause(0.01)
+        screen = await press(pilot, "p")
+        assert (screen.scene.round, screen.scene.rounds) == (99, 100)
+        assert screen.scene.strip is strip
+        follower.gate.set()
+        await looked(pilot, follower)
+        assert screen.scene.rounds == 104
+        assert follower.warmed[0] == "tsviz-follow"
+
+
 async def test_without_follow_new_rounds_are_counted_only() -> None:
     """`tsviz open` on a live trace starts at round 1 and counts; F goes to the end and follows, F again pauses."""
     follower = FakeFollower(100)
