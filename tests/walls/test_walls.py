@@ -39,7 +39,7 @@ class Block:
 sys.meta_path.insert(0, Block())
 package = importlib.import_module({package!r})
 for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-    if not found.name.endswith("__main__"):
+    if not found.name.endswith("__main__") and not found.name.startswith({skipped!r}):
         importlib.import_module(found.name)
 print(*sorted(sys.modules))
 """
@@ -54,9 +54,9 @@ def modules_after(code: str) -> set[str]:
     return set(run.stdout.split())
 
 
-def everything_of(package: str, blocked: set[str]) -> set[str]:
-    """Import every module of `package` with `blocked` packages missing; return all modules then loaded."""
-    return modules_after(_IMPORT_ALL.format(root=str(ROOT), package=package, blocked=sorted(blocked)))
+def everything_of(package: str, blocked: set[str], skipped: str = "nothing") -> set[str]:
+    """Import every module of `package` with `blocked` packages missing, a room left out; return all then loaded."""
+    return modules_after(_IMPORT_ALL.format(root=str(ROOT), package=package, blocked=sorted(blocked), skipped=skipped))
 
 
 @pytest.mark.parametrize("room", sorted(WALLS))
@@ -76,8 +76,16 @@ def test_every_room_has_a_wall() -> None:
 
 
 def test_the_base_install_needs_neither_torch_nor_the_real_scheduler() -> None:
-    """The whole package imports where torch, plotly and tokenspeed_scheduler are not installed."""
-    everything_of("tsviz", {"torch", "plotly", REAL})
+    """All but the executor imports where torch, plotly and tokenspeed_scheduler are not installed."""
+    everything_of("tsviz", {"torch", "plotly", REAL}, skipped="tsviz.executor.")
+
+
+def test_the_executor_knows_engine_trace_and_scheduler_only() -> None:
+    """Every module of the executor imports without the packages of other rooms, and loads none of those rooms."""
+    pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
+    loaded = everything_of("tsviz.executor", {"duckdb", "plotly", REAL, *DRAWING})
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("tsviz.") and name.count(".")} & ROOMS
+    assert rooms == {"engine", "trace", "scheduler"}
 
 
 def test_help_loads_no_heavy_package() -> None:

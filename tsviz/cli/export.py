@@ -44,6 +44,13 @@ _MEMORY_BYTES = 2 << 30
     metavar="FILE",
     help="Write one trace as a file that the Perfetto UI opens.",
 )
+@click.option(
+    "--otel",
+    "otel",
+    type=OutputPath(dir_okay=False),
+    metavar="FILE",
+    help="Write the requests of one trace as OpenTelemetry spans (OTLP JSON).",
+)
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be given again.")
 @format_option
 def command(
@@ -51,10 +58,11 @@ def command(
     directory: Path | None,
     csv: Path | None,
     perfetto: Path | None,
+    otel: Path | None,
     tables: tuple[str, ...],
     form: str,
 ) -> None:
-    """Write TRACE (bundles, folders, patterns; TRACE@NODE/RANK: a part) as a dataset, as CSV, or for the Perfetto UI.
+    """Write TRACE (bundles, folders, patterns; TRACE@NODE/RANK: a part) as a dataset, as CSV, for Perfetto or as spans.
 
     A bundle of a folder or pattern that cannot be read is named and left out, and the command ends with code 3.
 
@@ -66,6 +74,7 @@ def command(
     duckdb -c "SELECT count(*) FROM read_parquet('run.parquet/rounds/**/*.parquet', hive_partitioning = true)"
     tsviz export run.tsviz --csv run.csv
     tsviz export run.tsviz --perfetto run.pftrace     open it at ui.perfetto.dev
+    tsviz export run.tsviz --otel run.otlp.jsonl      a span a request, with what was decided about it
     """
     from tsviz.query.export import exported_tables
     from tsviz.query.opening import open_several, open_with_tables
@@ -73,14 +82,14 @@ def command(
     from tsviz.replay.index import open_indexed
     from tsviz.trace.errors import TraceError
 
-    if sum(target is not None for target in (directory, csv, perfetto)) != 1:
-        raise CliError(ExitCode.USAGE, "expected one of --parquet, --csv and --perfetto")
+    if sum(target is not None for target in (directory, csv, perfetto, otel)) != 1:
+        raise CliError(ExitCode.USAGE, "expected one of --parquet, --csv, --perfetto and --otel")
     if unknown := sorted(set(tables) - set(exported_tables())):
         raise CliError(ExitCode.USAGE, f"no table {unknown[0]}", "there are " + ", ".join(exported_tables()))
     given = traces_or_parts(traces, "a round is WHERE round = {round} in what reads it")
     paths = bundles_of(given)
     with unreadable():
-        if perfetto is not None:
+        if perfetto is not None or otel is not None:
             _derive(paths)
         bundles: list[Any]
         try:
@@ -98,10 +107,9 @@ def command(
         elif csv is not None:
             rows = _csv(bundles, csv, tables)
         else:
-            assert perfetto is not None
             if tables or len(bundles) != 1:
-                raise CliError(ExitCode.USAGE, "--perfetto takes one trace, and no --table")
-            rows = [_perfetto(bundles, perfetto)]
+                raise CliError(ExitCode.USAGE, f"--{'otel' if otel else 'perfetto'} takes one trace, and no --table")
+            rows = [_perfetto(bundles, perfetto) if perfetto is not None else _otel(bundles, paths[0], otel)]
     except TraceError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
     except OSError as error:
@@ -165,6 +173,29 @@ def _perfetto(bundles: list[Any], file: Path) -> dict[str, Any]:
         "file": str(file), "bytes": file.stat().st_size, "requests": written.request_tracks, "flows": written.flows,
         "counter_values": written.counter_values, **{f"{name}s": n for name, n in written.events.items()},
     }  # fmt: skip
+
+
+def _otel(bundles: list[Any], path: str, file: Path | None) -> dict[str, Any]:
+    from tsviz.adapters.otel import write_otlp
+    from tsviz.replay.identity import identity
+    from tsviz.trace.reader import open_bundle
+    from tsviz.version import __version__
+
+    from .otel_rows import spans_of
+
+    assert file is not None
+    if file.exists():
+        raise FileExistsError(f"{file}: expected a new file")
+    bundle = open_bundle(path)
+    draft = file.with_name(file.name + ".part")
+    try:
+        with draft.open("wb") as out:
+            seed = identity(bundle, bundle.parts[0])
+            written = write_otlp(spans_of(_locked(bundles), bundle), seed, out, __version__)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    return {"file": str(file), "bytes": file.stat().st_size, "spans": written.spans, "events": written.events.total()}
 
 
 def _locked(bundles: list[Any]) -> Locked:

@@ -1,17 +1,21 @@
-"""`tsviz record`: a workload, a scheduler, a simulated device; every round into a bundle."""
+"""`tsviz record`: a workload, a scheduler, a simulated device or a real model; every round into a bundle."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from .exit_codes import CliError, ExitCode
+from .model_options import MODEL_NAMES, check_model_options, model_options
 from .params import OutputPath
+from .ringing import Keepers, ring_of, ring_options, signals_of
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
@@ -20,11 +24,12 @@ _PROGRESS_SECONDS = 0.25
 
 if TYPE_CHECKING:
     from tsviz.engine.summary import RunSummary
+    from tsviz.engine.workloads.model import Workload
 
 
 @click.command("record", short_help="Run a workload through a scheduler and record every round.")
 @click.option(
-    "--workload", "workload", required=True, metavar="KIND:PATH|GENERATOR",
+    "--workload", "workload", metavar="KIND:PATH|GENERATOR",
     help="mooncake, azure, burstgpt, weka or servegen with a file or folder; or poisson, bursts, shared_prefixes,"
     " agent_sessions, optionally with :key=value,...",
 )  # fmt: skip
@@ -39,51 +44,77 @@ if TYPE_CHECKING:
     help="decisions also records why; only the twin knows. Default: plans for the real scheduler, else decisions.",
 )  # fmt: skip
 @click.option("--max-rounds", type=click.IntRange(min=1), help="Stop after so many rounds.")
+@ring_options
 @format_option
+@model_options
 @workload_options
 @scheduler_options
 @device_options
 @node_options
+@click.pass_context
 def command(
-    workload: str,
+    context: click.Context,
+    /,
+    workload: str | None,
     scheduler: str,
     out: Path,
     tokens: str,
     level: str | None,
     max_rounds: int | None,
+    ring: str | None,
+    trigger: tuple[str, ...],
+    keep: int,
     form: str,
     **options: Any,
 ) -> None:
-    """Run a workload through a scheduler on a simulated device and record every call and plan.
+    """Run a workload through a scheduler on a simulated device, or on a model, and record every call and plan.
 
     \b
     tsviz record --workload mooncake:conversation_trace.jsonl --out first --scale 8 --speed 4 --rows 500
     tsviz record --workload poisson:requests=200,rate=8 --out second --pages 257 --max-new undeclared
+    tsviz record --model smollm2 --prompt "What is a page table?" --out third
     """
     from tsviz.engine.workloads.errors import WorkloadError
     from tsviz.engine.workloads.registry import load
     from tsviz.trace.errors import CannotRecord
+    from tsviz.trace.ring import KEEPER_LOG
 
     from .recording import Recording, RefusedConfig
 
+    model = {name: options.pop(name) for name in MODEL_NAMES}
+    check_model_options(context, model, workload)
     try:
         plan = RunPlan.from_options(options, max_rounds)
-        requests = load(workload, plan.workload)
+        requests = load(workload, plan.workload) if workload is not None else None
     except WorkloadError as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    level = level or ("plans" if scheduler == "real" else "decisions")
+    flight = ring_of(ring, trigger, keep)
+    level = level or ("plans" if scheduler == "real" or flight is not None else "decisions")
+    if flight is not None and level == "decisions":
+        raise CliError(ExitCode.USAGE, "--ring keeps plans; `tsviz index` derives the decisions of what is kept")
     if level == "decisions" and scheduler == "real":
         raise CliError(
             ExitCode.USAGE, "the real scheduler does not say why",
             "record plans and run `tsviz index`, which derives the decisions, or record with --scheduler twin",
         )  # fmt: skip
     module = load_scheduler(scheduler)
-    stop = _Stop()
+    if model["model"] is not None:
+        if flight is not None:
+            raise CliError(ExitCode.USAGE, "--ring does not go with --model: a model's run is recorded whole")
+        record_model(
+            context, model, plan, module, requests, out, scheduler=scheduler, tokens=tokens, level=level, form=form
+        )
+        return
+    assert requests is not None, "checked above"
+    stop, keepers = Stop(), Keepers()
+    for number in signals_of(flight):
+        signal.signal(number, lambda number, _: keepers.pull(f"signal {signal.Signals(number).name}"))
     began = time.monotonic()
     try:
         with Recording(
-            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level
+            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level, ring=flight
         ) as recording:
+            keepers.look(recording.homes)
             summaries = recording.run(stop)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
@@ -95,14 +126,51 @@ def command(
         stop.clear()
     seconds = time.monotonic() - began
     click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
+    for home in keepers.wait():
+        click.echo(
+            f"{home}: its keeper ended early ({home / KEEPER_LOG}): `tsviz repair` makes a trace of it", err=True
+        )
     for reason, count in requests.skipped.items():
         click.echo(f"{count} input rows skipped: {reason}", err=True)
-    print_rows([_row(name, summary) for name, summary in summaries.items()], form)
+    print_rows([summary_row(name, summary) for name, summary in summaries.items()], form)
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
 
 
-def _row(name: str, summary: RunSummary) -> dict[str, Any]:
+def record_model(
+    context: click.Context, model: Mapping[str, Any], plan: RunPlan, module: Any, requests: Workload | None, out: Path,
+    *, scheduler: str, tokens: str, level: str, form: str,
+) -> None:  # fmt: skip
+    """Run a real model and record it."""
+    from tsviz.trace.errors import CannotRecord
+
+    from .model_recording import ModelRecording
+
+    recording = ModelRecording(
+        model, plan, module, pages_given=context.get_parameter_source("pages") is not ParameterSource.DEFAULT
+    )
+    workload = requests or recording.prompts(model["prompts"], model["max_tokens"])
+    stop = Stop()
+    try:
+        summary, answers, cost = recording.run(
+            out, workload, stop, scheduler=scheduler, tokens=tokens, level=level, command=sys.argv[1:]
+        )
+    except CannotRecord as error:
+        raise CliError(ExitCode.USAGE, str(error)) from error
+    except OSError as error:
+        raise CliError(ExitCode.TRACE_UNREADABLE, f"{out}: recording stopped: {error}") from error
+    finally:
+        stop.clear()
+    for answer in answers if model["prompts"] else ():
+        click.echo(f"{answer.request_id}: {answer.text}", err=True)
+    share = cost["device_rows_ns"] / max(1, cost["run_ns"])
+    click.echo(f"{out}: recorded; the device's rows took {share:.2%} of the run", err=True)
+    print_rows([summary_row(f"{recording.node}/0", summary)], form)
+    if stop.pressed:
+        raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
+
+
+def summary_row(name: str, summary: RunSummary) -> dict[str, Any]:
     return {
         "part": name, "ended": summary.reason.value, "rounds": summary.rounds, "rows": summary.scheduled_rows,
         "submitted": summary.submitted, "finished": summary.finished, "aborted": summary.aborted,
@@ -113,7 +181,7 @@ def _row(name: str, summary: RunSummary) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class _Stop:
+class Stop:
     """Asked by the run before every round: ctrl-C ends it there, a second one at once. Shows how far the run is."""
 
     def __init__(self) -> None:

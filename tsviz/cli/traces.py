@@ -57,6 +57,15 @@ def traces_or_parts(paths: Sequence[str], instead: str) -> list[str]:
     return list(paths)
 
 
+def whole_traces(paths: Sequence[str]) -> list[str]:
+    """Return traces for a command that takes each as a whole. Raises CliError for a part or a round behind one."""
+    for text in paths:
+        head, at, tail = text.rpartition("@")
+        if at and not os.path.exists(text) and parse_position(tail, Path(head)) is not None:  # noqa: PTH110
+            raise CliError(ExitCode.USAGE, f"{text}: expected a whole trace, found {tail!r} behind the @")
+    return list(paths)
+
+
 def parse_position(text: str, path: Path) -> Place | None:
     """Parse `[NODE/RANK:]ROUND[.STOP]` or `NODE/RANK` in the bundle at `path`; None for anything else."""
     if part := _PART.fullmatch(text):

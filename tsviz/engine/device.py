@@ -43,12 +43,13 @@ class ForwardResult:
     """What one forward gave: per row its tokens (none for an intermediate chunk) and its draft candidates.
 
     `candidates` is empty unless the model drafts; else one list a row, whose first element is the row's last token.
-    Rows in `corrupt` came out with broken numbers: their requests are aborted.
+    Rows in `corrupt` came out with broken numbers: their requests are aborted. Rows in `ended` said a stop token last.
     """
 
     tokens: Sequence[Sequence[int]]
     candidates: Sequence[Sequence[int]] = ()
     corrupt: frozenset[int] = frozenset()
+    ended: frozenset[int] = frozenset()
 
 
 class PendingForward(Protocol):

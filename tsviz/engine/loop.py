@@ -298,7 +298,7 @@ class EventLoop:
                 self._give_up(request_id, tail)
             elif self._options.prefill_only:
                 continue
-            elif live.generated_tokens >= live.output_tokens:
+            elif live.generated_tokens >= live.output_tokens or row in result.ended:
                 self._finish(request_id, tail)
             elif speculates and row >= num_extends:
                 tail.append(Reserved(request_id, len(tokens)))

@@ -123,6 +123,7 @@ _SQL_TYPES = {
     pa.int32(): "INTEGER",
     pa.int64(): "BIGINT",
     pa.uint64(): "UBIGINT",
+    pa.float64(): "DOUBLE",
     pa.bool_(): "BOOLEAN",
     pa.string(): "VARCHAR",
     pa.binary(): "BLOB",

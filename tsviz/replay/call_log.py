@@ -226,7 +226,7 @@ class CallLog:
             return content_hash
         if key in self._prefixes:
             return prefix_hash(self._invented.chain(self._prefixes[key]), self._part.prefix_tokens)
-        return hashlib.sha256(f"a key without a request, {key}".encode()).hexdigest()
+        return unknown_hash(key)
 
 
 def _rows(piece: Landed | list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -240,6 +240,11 @@ def _rows(piece: Landed | list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
             piece.requests, piece.submissions, piece.counts, tokens, strict=True
         )
     ]
+
+
+def unknown_hash(key: int) -> str:
+    """Return what stands for the hash of a storage key while no request of the trace has had its prefix."""
+    return hashlib.sha256(f"a key without a request, {key}".encode()).hexdigest()
 
 
 def prefix_hash(tokens: Sequence[int], page_tokens: int) -> str:

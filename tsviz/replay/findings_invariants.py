@@ -14,10 +14,11 @@ import numpy as np
 
 from .findings_decided import facts_of
 from .findings_model import Ended, Subject, found, not_on_a_slice, starts_at
+from .findings_owners import CHANGES, Owners, Page
 from .lifetimes import among, column, words
 from .predicates import Absent
 from .rows_from import RowsFrom, pieces, some
-from .why_facts import HOLDING, Facts
+from .why_facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,70 +170,27 @@ def _short(facts: Facts) -> Iterator[Broken]:
 
 def _handed_out(subject: Subject, facts: Facts) -> Iterator[Broken]:
     """Yield pages that a plan takes as fresh while another live request's table holds them."""
-    owner = _Owners(facts)
-    changes = RowsFrom(subject.part, "table_changes", ("round", "submission"), key="round")
+    owners = Owners(facts)
+    changes = RowsFrom(subject.part, "table_changes", CHANGES, key="round")
     zeroed = RowsFrom(subject.part, "zeroed", ("round", "group", "page"), key="round")
-    groups = {name: index for index, name in reversed(list(enumerate(facts.groups)))}
     for begin in range(0, facts.last_round + 1, _BLOCK_ROUNDS):
         end = min(begin + _BLOCK_ROUNDS, facts.last_round + 1) - 1
-        taken, written = zeroed.between(begin, end), changes.between(begin, end)
-        fresh: dict[int, set[tuple[int, int]]] = {}
+        taken, written = zeroed.between(begin, end), _by_round(changes.between(begin, end))
+        fresh: dict[int, set[Page]] = {}
         for at, group, page in zip(
             column(taken, "round").tolist(), words(taken, "group"), column(taken, "page").tolist(), strict=True
         ):
-            fresh.setdefault(at, set()).add((groups.get(group or "", -1), page))
-        touched: dict[int, set[int]] = {}
-        for at, submission in zip(
-            column(written, "round").tolist(), column(written, "submission").tolist(), strict=True
-        ):
-            touched.setdefault(at, set()).add(submission)
-        for round_ in sorted(fresh.keys() | touched.keys()):
-            for (index, page), first, second in owner.step(
-                round_, touched.get(round_, set()), fresh.get(round_, set())
-            ):
+            fresh.setdefault(at, set()).add((owners.group(group), page))
+        for round_ in sorted(fresh.keys() | written.keys()):
+            for (index, page), first, second in owners.step(round_, written.get(round_, []), fresh.get(round_, set())):
                 yield Broken(
                     "page_owned_twice", round_, f"page {page} of {facts.groups[index]}", f"fresh for {second!r} alone",
                     f"still in the table of {first!r}",
                 )  # fmt: skip
 
 
-class _Owners:
-    """Which live tables hold which pages, round by round, forwards."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._names, self._tables = facts.life.names, facts.tables
-        self._held: dict[int, frozenset[tuple[int, int]]] = {}
-        states = some(facts.decided, "states", ("round", "item", "submission", "after"))
-        pool = some(facts.decided, "pool", ("round", "item"))
-        self._moments = ((column(states, "round").astype(np.int64) << 32) | column(states, "item")).tolist()
-        self._of, self._after = column(states, "submission").tolist(), words(states, "after")
-        self._position = 0
-        self._holding: set[int] = set()
-        self._behind = dict(zip(column(pool, "round").tolist(), column(pool, "item").tolist(), strict=True))
-
-    def step(
-        self, round_: int, touched: set[int], fresh: set[tuple[int, int]]
-    ) -> list[tuple[tuple[int, int], str, str]]:
-        """Move to behind the plan of a round; return fresh pages that two live requests hold then."""
-        self._advance(round_ << 32 | self._behind.get(round_, 0xFFFF_FFFF))
-        for submission in touched:
-            if submission in self._holding:
-                self._held[submission] = self._tables.held(submission, round_)
-        names, owner, twice = self._names, dict[tuple[int, int], int](), []
-        for submission in sorted(self._held, key=lambda s: (s in touched, s)) if fresh else ():
-            for page in sorted(self._held[submission] & fresh):
-                if page in owner:
-                    twice.append((page, names[owner[page]], names[submission]))
-                owner[page] = submission
-        return twice
-
-    def _advance(self, moment: int) -> None:
-        """Apply the transitions before a moment: who holds tables, and who no longer does."""
-        while self._position < len(self._moments) and self._moments[self._position] < moment:
-            submission = self._of[self._position]
-            if self._after[self._position] in HOLDING:
-                self._holding.add(submission)
-            else:
-                self._holding.discard(submission)
-                self._held.pop(submission, None)
-            self._position += 1
+def _by_round(changes: Any) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in changes.to_pylist():
+        found.setdefault(row["round"], []).append(row)
+    return found

@@ -49,6 +49,8 @@ class Sliced:
     first_round: int
     last_round: int
     requests: int
+    submissions: tuple[int, ...]
+    """Which submissions of the trace they are, in order."""
     rows: dict[str, int]
     no_keyframe: str
     """Why it cannot be re-executed; empty when it can."""
@@ -89,7 +91,8 @@ def write_slice(
         shutil.rmtree(out, ignore_errors=True)  # half a slice is no trace, and stands in the way of the next try
         raise
     rows_written = {name: rows.num_rows for name, rows in tables.items() if rows.num_rows}
-    return Sliced(first, last, len(kept), rows_written, keyframe if isinstance(keyframe, str) else "")
+    carried = tuple(kept.tolist())
+    return Sliced(first, last, len(kept), carried, rows_written, keyframe if isinstance(keyframe, str) else "")
 
 
 def _write(bundle: Bundle, part: Part, tables: dict[str, pa.Table], first: int, last: int, out: Path) -> None:

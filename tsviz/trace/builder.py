@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .columns import INTS, TEXT, Table
 
-_CODES = {pa.int8(): "b", pa.int32(): "i", pa.int64(): "q", pa.uint64(): "Q"}
+_CODES = {pa.int8(): "b", pa.int32(): "i", pa.int64(): "q", pa.uint64(): "Q", pa.float64(): "d"}
 
 
 class Vocabulary:

@@ -67,6 +67,11 @@ def flag(name: str, doc: str, *, nullable: bool = False) -> Column:
     return Column(name, pa.bool_(), doc, nullable)
 
 
+def f64(name: str, doc: str, *, nullable: bool = False) -> Column:
+    """A 64-bit floating-point column."""
+    return Column(name, pa.float64(), doc, nullable)
+
+
 def word(name: str, doc: str, *, nullable: bool = False) -> Column:
     """A string from a small set, dictionary-encoded."""
     return Column(name, TEXT, doc, nullable)

@@ -133,15 +133,60 @@ class DrainEntry(NamedTuple):
 
 
 class ForwardEntry(NamedTuple):
-    """Device interval of the forward of the last plan."""
+    """Device interval of a forward: of the last plan where no round is given."""
 
     start_ns: int
     end_ns: int
+    round: int | None = None
+
+
+class ForwardRow(NamedTuple):
+    """What one row of a forward came to (table `forward_rows`)."""
+
+    row: int
+    request: str
+    valid_tokens: int
+    fed_tokens: int
+    accepted_tokens: int
+    top2_margin: float
+    broken: bool
+
+
+class ForwardRowsEntry(NamedTuple):
+    """What the forward of a round came to."""
+
+    round: int
+    rows: Sequence[ForwardRow]
+
+
+class DeviceOpEntry(NamedTuple):
+    """One operation of a real device that has ended (tables `device_ops` and `device_ranges`).
+
+    A range is (space, first byte, byte behind the last one).
+    """
+
+    round: int
+    op: int
+    stream: str
+    kind: str
+    op_id: int | None
+    layer: int | None
+    moved_bytes: int
+    waits: Sequence[int]
+    seen: Sequence[int]
+    submit_ns: int
+    start_ns: int
+    end_ns: int
+    reads: Sequence[tuple[str, int, int]]
+    writes: Sequence[tuple[str, int, int]]
 
 
 Decided = tuple[int, int, Any]
 """A decision as an observer is told it: round, stop, value. A bare tuple, since there are many a round."""
 
-Entry = PlanEntry | AdvanceEntry | SubmitEntry | KeysEntry | ClearEntry | DrainEntry | ForwardEntry
+Measured = ForwardEntry | ForwardRowsEntry | DeviceOpEntry
+"""What a device says of itself."""
+
+Entry = PlanEntry | AdvanceEntry | SubmitEntry | KeysEntry | ClearEntry | DrainEntry | Measured
 EventReader = Mapping[type, Any]
 """Per class of event object a function that returns its `Event`."""

@@ -1,4 +1,4 @@
-"""The recorded tables of a bundle, schema 1.1 (architecture.md, section 5, *Recorded*).
+"""The recorded tables of a bundle, schema 1.2 (architecture.md, section 5, *Recorded*).
 
 `round` counts plans from 1. A call carries the round of the plan that it precedes, so the plan of round r is a
 function of the calls with `round <= r`; the plan request itself is the last call of its round. Results of round r
@@ -11,10 +11,10 @@ monotonic). Every table also has `node` and `rank`, constant in a part and added
 
 from __future__ import annotations
 
-from .columns import Table, binary, by_name, flag, i32, i64, ints, string, u64, word
+from .columns import Table, binary, by_name, f64, flag, i32, i64, ints, string, u64, word
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 1
+SCHEMA_MINOR = 2
 
 _ROUND = i32("round", "number of the plan, from 1")
 _SUBMISSION = i32("submission", "number of the request in order of submission, from 0; -1 if it was never submitted")
@@ -266,6 +266,63 @@ FORWARDS = Table(
     ),
 )
 
+FORWARD_ROWS = Table(
+    "forward_rows",
+    "what a real device's forward came to, a row a scheduled row that gave tokens",
+    (
+        _ROUND,
+        i32("row", "position in the batch, from 0"),
+        _REQUEST,
+        _SUBMISSION,
+        i32("valid_tokens", "tokens with keys and values before the forward, as the device had it"),
+        i32("fed_tokens", "forward rows"),
+        i32("accepted_tokens", "tokens that it gave"),
+        f64("top2_margin", "smallest distance between the two largest logits of its window"),
+        flag("broken", "a logit was not a number"),
+    ),
+    since=(1, 2),
+)
+
+DEVICE_OPS = Table(
+    "device_ops",
+    "a row an operation of a real device, in the order of submission; its completion is the event that others wait for",
+    (
+        _ROUND,
+        i64("op", "number of the operation, from 0"),
+        word("stream", "default, exec, write, load, peer, or host for what the control thread does itself"),
+        word(
+            "kind",
+            "store_ordered, store_pinned, zero, load, prologue, layer, epilogue, result, commit, fetch, backup, land,"
+            " receive, send",
+        ),
+        i64("op_id", "the scheduler's operation, of stores and loads", nullable=True),
+        i32("layer", "the layer, of one that touches one", nullable=True),
+        i64("moved_bytes", "bytes that it copies, clears or reads"),
+        ints("waits", "numbers of the operations whose events it waits for"),
+        ints("seen", "per stream, in the order above, the last operation whose end the host had seen; -1 is none"),
+        i64("submit_ns", "when the control thread queued it"),
+        i64("start_ns", "when it began"),
+        i64("end_ns", "when it ended"),
+    ),
+    since=(1, 2),
+    key="op",
+)
+
+DEVICE_RANGES = Table(
+    "device_ranges",
+    "a row a run of bytes that an operation reads or writes",
+    (
+        _ROUND,
+        i64("op", "the operation"),
+        word("space", "device (the arena), host (the host pool), result (a round's result, by number of the round)"),
+        flag("writes", "written; false is read"),
+        i64("begin_byte", "first byte"),
+        i64("end_byte", "byte behind the last one"),
+    ),
+    since=(1, 2),
+    key="op",
+)
+
 KEYFRAMES = Table(
     "keyframes",
     "a row a recorded state of the twin: a slice has one, at its start, from which it is re-executed",
@@ -292,6 +349,7 @@ GAPS = Table(
 RECORDED = by_name(
     (
         CALLS, SUBMISSIONS, PREFIX_PAGES, GROWN_PAGES, EVENTS, STORAGE_KEYS, KEY_PREFIXES, KV_EVENTS, ROUNDS,
-        OPERATIONS, TABLE_CHANGES, ZEROED, TRANSFERS, FORWARDS, KEYFRAMES, GAPS,
+        OPERATIONS, TABLE_CHANGES, ZEROED, TRANSFERS, FORWARDS, FORWARD_ROWS, DEVICE_OPS,
+        DEVICE_RANGES, KEYFRAMES, GAPS,
     )
 )  # fmt: skip

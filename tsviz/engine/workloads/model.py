@@ -42,12 +42,32 @@ class Span:
     start: int
     length: int
 
+    def tokens(self) -> Tokens:
+        """Return the tokens of the span."""
+        return invented_tokens(self.source, self.start, self.length)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTokens(Span):
+    """Tokens that somebody wrote down: a real prompt. Make one with `given_tokens`."""
+
+    given: tuple[int, ...] = ()
+
+    def tokens(self) -> Tokens:
+        """Return the tokens."""
+        return np.array(self.given, np.int32)
+
+
+def given_tokens(tokens: Sequence[int]) -> GivenTokens:
+    """Return a span that is these tokens."""
+    return GivenTokens(-1, 0, len(tokens), tuple(tokens))
+
 
 def expand(spans: Sequence[Span]) -> Tokens:
     """Return the tokens of the spans, one after the other, as one int32 array."""
     if not spans:
         return np.empty(0, np.int32)
-    return np.concatenate([invented_tokens(s.source, s.start, s.length) for s in spans])
+    return np.concatenate([s.tokens() for s in spans])
 
 
 def length_of(spans: Sequence[Span]) -> int:

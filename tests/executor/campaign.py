@@ -1,0 +1,82 @@
+"""Random engine lifetimes against the dense reference: `python -m tests.executor.campaign --lifetimes 2000`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("SPDLOG_LEVEL", "off")
+
+import torch
+
+from tests.executor.rig import drawn, live
+from tsviz.engine.summary import EndReason
+from tsviz.executor.equality import Equality
+from tsviz.executor.paths import PATHS
+
+
+def campaign(
+    first: int, lifetimes: int, schedulers: dict[str, Any], root: Path
+) -> tuple[Equality, Counter[str], list[str]]:
+    """Run lifetimes of consecutive seeds, schedulers in turn; storage of every fourth is its predecessor's."""
+    total, counts, failures = Equality(), Counter(dict.fromkeys(PATHS, 0)), []
+    names = list(schedulers)
+    for seed in range(first, first + lifetimes):
+        name = names[seed % len(names)]
+        try:
+            lived = live(drawn(seed), schedulers[name], root / str(seed))
+            if drawn(seed).pool.storage:
+                again = live(drawn(seed), schedulers[name], root / str(seed))
+                counts.update(again.counts)
+                total += again.equality
+                lived = again if not again.equality.is_exact else lived
+        except Exception as error:  # a lifetime that breaks is a finding; the others go on
+            failures.append(f"seed {seed} ({name}): {type(error).__name__}: {error}")
+            continue
+        counts.update(lived.counts)
+        total += lived.equality
+        if not lived.equality.is_exact or lived.races or not lived.guard_is_zero:
+            failures.append(f"seed {seed} ({name}): {lived.equality} races {list(map(str, lived.races[:2]))}")
+        elif lived.summary.reason is not EndReason.DRAINED:
+            counts[f"the scheduler's own standstill: {lived.summary.reason.value}"] += 1
+    return total, counts, failures
+
+
+def main() -> int:
+    """Run it and print the counters; 1 when a lifetime failed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lifetimes", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scheduler", choices=("both", "twin", "real"), default="both")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    import tsviz.scheduler.compat as twin
+
+    schedulers: dict[str, Any] = {"twin": twin}
+    if options.scheduler != "twin":
+        from tsviz.adapters.tokenspeed import load_real
+
+        schedulers["real"] = load_real()
+    if options.scheduler == "real":
+        del schedulers["twin"]
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as root:
+        total, counts, failures = campaign(options.seed, options.lifetimes, schedulers, Path(root))
+    for what, count in counts.most_common():
+        print(f"{count:10,}  {what}")
+    print(*failures, sep="\n")
+    print(
+        f"{options.lifetimes} lifetimes from seed {options.seed}, {total.tokens:,} tokens, {total.bit_equal:,} with"
+        f" equal bits, {total.wrong} wrong, {len(failures)} failures, {time.monotonic() - began:.0f} s"
+    )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

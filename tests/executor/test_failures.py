@@ -1,0 +1,101 @@
+"""The failure catalogue: each mistake is made once, and the query of docs/failures.md finds it and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
+
+import tsviz.scheduler.compat as twin
+from tests.executor.rig import Life, live, record, with_device
+from tests.executor.test_equality import PRESSED, SHARED
+from tsviz.api import open_trace
+from tsviz.engine.faults import AckFaults
+from tsviz.executor.options import Edge, Fault
+from tsviz.executor.sizing import PoolOptions
+from tsviz.executor.streams import Policy, VirtualStreams
+
+torch.set_num_threads(1)
+CATALOGUE = (Path(__file__).resolve().parents[2] / "docs" / "failures.md").read_text()
+QUERIES = {int(n): q for n, q in re.findall(r"^### (\d+)\..*?```sql\n(.*?)```", CATALOGUE, re.M | re.S)}
+
+
+def late(now_ns):
+    """Streams that run everything as late as they may."""
+    return VirtualStreams(now_ns, 1, Policy.LATEST)
+
+
+def life(requests, model: str, parents: int, width: int = 1) -> Life:
+    """A lifetime without a mistake."""
+    pool = PoolOptions(mixed=True, overlap_schedule_depth=1, decode_input_tokens=width)
+    return Life(requests, model, pool, parents, host_parents=60, streams=late)
+
+
+TINY, STATE, REPLAY = life(PRESSED, "tiny", 10), life(SHARED, "tiny-state", 20), life(SHARED, "tiny-replay", 40)
+WIDE = life(SHARED, "tiny", 40, width=3)
+MADE = [
+    (1, TINY, {"omitted": frozenset({Edge.STORE_ZERO})}),
+    (2, TINY, {"omitted": frozenset({Edge.STORE_LOAD, Edge.ZERO_LOAD})}),
+    (3, TINY, {"faults": frozenset({Fault.FENCE_PINNED})}),
+    (5, TINY, {"omitted": frozenset({Edge.EXEC_STORE})}),
+    (6, TINY, {"omitted": frozenset({Edge.EXEC_ZERO})}),
+    (7, life(SHARED, "tiny-sliding", 20), {"faults": frozenset({Fault.ZERO_PARENT})}),
+    (8, TINY, {"omitted": frozenset({Edge.LOAD_FORWARD})}),
+    (10, REPLAY, {"faults": frozenset({Fault.REPLAY_WRITES})}),
+    (13, life(SHARED, "tiny-state", 40), {"faults": frozenset({Fault.CHECKPOINT_GRAIN})}),
+    (15, WIDE, {"faults": frozenset({Fault.DROPPED_TOKEN})}),
+    (23, TINY, {"acks": AckFaults(lost_ops=frozenset({1}))}),
+    (24, TINY, {"faults": frozenset({Fault.EARLY_ACK})}),
+]
+"""Number in the catalogue, lifetime, what its device does wrong."""
+
+
+def found(number: int, bundle: Path) -> int:
+    """How many rows the query of an entry gives on a trace."""
+    return open_trace(bundle).sql(QUERIES[number]).num_rows
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    """Traces of the lifetimes without a mistake, made when first asked for."""
+    made: dict[int, Path] = {}
+
+    def of(number: int, lifetime: Life) -> Path:
+        key = id(lifetime)
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("clean") / "run"
+            assert record(lifetime, twin, made[key]).equality.is_exact
+        return made[key]
+
+    return of
+
+
+@pytest.mark.parametrize(("number", "lifetime", "changes"), MADE, ids=[str(m[0]) for m in MADE])
+def test_the_query_of_an_entry_finds_it_and_nothing_else(number, lifetime, changes, clean, tmp_path) -> None:
+    """With the mistake the query has rows; without it none."""
+    record(with_device(lifetime, **changes), twin, tmp_path / "run")
+    assert found(number, tmp_path / "run") > 0
+    assert found(number, clean(number, lifetime)) == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "lifetime"),
+    [
+        (Fault.STATE_IN_PLACE, life(SHARED, "tiny-state", 40)),
+        (Fault.REJECTED_STATE, life(SHARED, "tiny-state", 40, width=3)),
+        (Fault.SHARED_STAGING, life(SHARED, "tiny", 40)),
+        (Fault.HOST_VALID, WIDE),
+    ],
+    ids=lambda value: value.name if isinstance(value, Fault) else "",
+)
+def test_a_mistake_without_a_mark_is_found_by_tokens(fault, lifetime) -> None:
+    """The comparison with the dense reference finds what leaves no structural mark."""
+    assert not live(with_device(lifetime, faults=frozenset({fault})), twin).equality.is_exact
+
+
+def test_every_query_of_the_catalogue_is_asked() -> None:
+    """No entry has a query that nothing tries."""
+    assert set(QUERIES) == {number for number, _, _ in MADE}

@@ -1,0 +1,114 @@
+"""Every edge of the ordering table is left out once: the checker names it, and tokens feel it (section 2)."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
+
+import tsviz.scheduler.compat as twin
+from tests.executor.rig import Life, live, with_device
+from tests.executor.test_equality import PRESSED
+from tsviz.executor.layout import ByteRange
+from tsviz.executor.options import Edge
+from tsviz.executor.order import Kind, Op, OrderChecker, Stream, check_ops, merged, overlap
+from tsviz.executor.sizing import PoolOptions
+from tsviz.executor.streams import Delays, InlineStreams, Policy, ThreadStreams, VirtualStreams
+
+torch.set_num_threads(1)
+
+
+def pressed(model: str, parents: int, policy: Policy | None, *omitted: Edge) -> Life:
+    """Five requests that retract one another, on streams that run things as late or as mixed as they may."""
+    streams = InlineStreams if policy is None else lambda now_ns: VirtualStreams(now_ns, 1, policy)
+    pool = PoolOptions(mixed=True, overlap_schedule_depth=1)
+    return with_device(
+        Life(PRESSED, model, pool, parents, host_parents=60, streams=streams), omitted=frozenset(omitted)
+    )
+
+
+MISSING = [
+    ((Edge.EXEC_STORE,), "layer -> store_pinned", "tiny-sliding", 12, Policy.ROUND_ROBIN),
+    ((Edge.STORE_ZERO,), "store_ordered -> zero", "tiny", 10, Policy.LATEST),
+    ((Edge.STORE_LOAD, Edge.ZERO_LOAD), "store_ordered -> load", "tiny", 10, Policy.LATEST),
+    ((Edge.EXEC_ZERO,), "layer -> zero", "tiny-sliding", 12, Policy.ROUND_ROBIN),
+    ((Edge.EXEC_LOAD, Edge.ZERO_LOAD), "layer -> load", "tiny-sliding", 12, Policy.ROUND_ROBIN),
+    ((Edge.ZERO_FORWARD,), "zero -> layer", "tiny", 10, Policy.LATEST),
+    ((Edge.LOAD_FORWARD,), "load -> layer", "tiny", 10, Policy.LATEST),
+]
+"""What is left out, what the checker calls it, and a run in which it costs tokens."""
+
+
+@pytest.mark.parametrize(("omitted", "edge", "model", "parents", "policy"), MISSING)
+def test_a_missing_edge_is_named_and_costs_tokens(omitted, edge, model, parents, policy) -> None:
+    """Without the edge the checker names the pair, and under some order of the streams a logit differs."""
+    lived = live(pressed(model, parents, policy, *omitted), twin)
+    assert edge in {race.edge for race in lived.races}
+    assert not lived.equality.is_exact
+
+
+@pytest.mark.parametrize(("omitted", "edge", "model", "parents", "policy"), MISSING[3:5])
+def test_the_checker_needs_no_luck(omitted, edge, model, parents, policy) -> None:
+    """Run inline, in the table's order, every token is right, and the checker names the missing edge all the same."""
+    lived = live(pressed(model, parents, None, *omitted), twin)
+    assert edge in {race.edge for race in lived.races}
+    assert lived.equality.is_exact
+
+
+def test_an_uncommitted_result_is_named() -> None:
+    """A commit that does not wait for the result's copy reads bytes that the copy writes."""
+    lived = live(pressed("tiny", 12, None, Edge.RESULT_COMMIT), twin)
+    assert {race.edge for race in lived.races} == {"result -> commit"}
+
+
+@pytest.mark.parametrize("policy", [None, *Policy])
+def test_with_all_edges_any_order_of_the_streams_is_right(policy) -> None:
+    """Inline, as late as possible, in turn and at random: all logits equal, no race."""
+    lived = live(pressed("tiny-sliding", 12, policy), twin)
+    assert lived.equality.is_exact
+    assert lived.races == []
+
+
+def test_threads_with_slow_stores_are_right() -> None:
+    """With a worker a stream and stores that take 2 ms each, all logits are equal."""
+    slow = Delays({Kind.STORE_ORDERED: 0.002, Kind.STORE_PINNED: 0.002})
+    life = Life(
+        PRESSED, "tiny", PoolOptions(mixed=True, overlap_schedule_depth=1), 12, host_parents=60,
+        streams=lambda now_ns: ThreadStreams(now_ns, slow),
+    )  # fmt: skip
+    lived = live(life, twin)
+    assert lived.equality.is_exact
+    assert lived.races == []
+
+
+def _op(number: int, stream: Stream, *waits: int, reads: int | None = None, writes: int | None = None) -> Op:
+    at = [() if n is None else (ByteRange("device", n, n + 4),) for n in (reads, writes)]
+    return Op(number, 1, stream, Kind.LAYER, waits, *at)
+
+
+def test_fifo_events_and_the_host_order_operations() -> None:
+    """Of the same bytes: one stream orders, an event orders through a third operation, an end the host saw orders."""
+    first, second = _op(0, Stream.EXEC, writes=8), _op(1, Stream.EXEC, writes=8)
+    assert check_ops([first, second]) == []
+    through = [first, _op(1, Stream.WRITE, 0), _op(2, Stream.DEFAULT, 1, writes=8)]
+    assert check_ops(through) == []
+    checker = OrderChecker()
+    checker.submitted(first)
+    checker.observed(0)
+    checker.submitted(_op(1, Stream.WRITE, reads=8))
+    assert checker.races == []
+    assert len(check_ops([first, _op(1, Stream.WRITE, reads=8)])) == 1
+
+
+def test_readers_do_not_race() -> None:
+    """Two reads of the same bytes need no order; a byte that only one touches needs none either."""
+    assert check_ops([_op(0, Stream.EXEC, reads=8), _op(1, Stream.WRITE, reads=8)]) == []
+    assert check_ops([_op(0, Stream.EXEC, writes=8), _op(1, Stream.WRITE, writes=12)]) == []
+
+
+def test_ranges_are_merged_and_compared_by_space() -> None:
+    """Ranges that touch become one; those of different spaces never overlap."""
+    joined = merged([ByteRange("host", 4, 8), ByteRange("device", 8, 12), ByteRange("device", 0, 8)])
+    assert joined == (ByteRange("device", 0, 12), ByteRange("host", 4, 8))
+    assert overlap(joined, (ByteRange("host", 7, 9),)) == ByteRange("host", 7, 8)
+    assert overlap(joined, (ByteRange("other", 0, 99),)) is None

@@ -1,0 +1,80 @@
+"""`tsviz record --model`: a live run as a trace that is verified, checked and queried like any other."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
+
+from tests.executor.conftest import tsviz
+from tsviz.executor.order import check_ops
+from tsviz.executor.recorded_ops import read_ops
+from tsviz.trace.reader import open_bundle
+
+RECORD = (
+    "record", "--model", "tiny-state", "--scheduler", "twin", "--workload", "poisson:requests=8,rate=200",
+    "--scale", "40", "--max-new", "undeclared", "--pages", "30", "--host-pages", "40", "--prefix-page", "8",
+    "--chunk", "32", "--batch", "4", "--mode", "exact", "--mixed", "--overlap", "1",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    """A recorded run of a seeded hybrid model."""
+    out = tmp_path_factory.mktemp("live") / "run"
+    assert tsviz(*RECORD, "--out", out) == 0
+    return out
+
+
+def test_a_live_run_is_verified(bundle) -> None:
+    """Re-executing the calls gives the recorded plans, round by round."""
+    assert tsviz("verify", bundle) == 0
+
+
+def test_every_forward_has_its_operations(bundle) -> None:
+    """A forward of a three-layer model is a prologue, three layers, an epilogue and a result; its rows have tokens."""
+    part = open_bundle(bundle).part("F", 0)
+    ops = part.table("device_ops").to_pylist()
+    forwards = part.table("forwards").num_rows
+    kinds = [op["kind"] for op in ops]
+    assert kinds.count("prologue") == kinds.count("epilogue") == kinds.count("result") == forwards > 0
+    assert kinds.count("layer") == 3 * forwards
+    rows = part.table("forward_rows")
+    assert all(n >= 1 for n in rows["accepted_tokens"].to_pylist())
+    assert not any(rows["broken"].to_pylist())
+
+
+def test_the_checker_reads_a_trace(bundle) -> None:
+    """The operations of a recorded run are ordered wherever they touch the same bytes; without events they are not."""
+    ops = read_ops(open_bundle(bundle).part("F", 0))
+    assert check_ops(ops) == []
+    for op in ops:
+        op.waits, op.seen = (), ()
+    assert any(race.edge == "zero -> layer" for race in check_ops(ops))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--model", "none-such"), "expected one of tiny, "),
+        (("--model", "tiny", "--groups", "full:8"), "--groups does not go with --model"),
+        (("--model", "tiny-replay", "--chunk", "8"), "chunk: expected at least 20 tokens a round, found 8"),
+        (("--model", "tiny", "--memory", "1", "--prefix-page", "262144"), "memory budget: expected at least"),
+        (("--mode", "exact"), "--mode needs --model"),
+    ],
+)
+def test_what_cannot_run_is_told_before_anything_is_written(words, told, tmp_path, capfd) -> None:
+    """A model that is not there, a pool too small and options that do not go together: one sentence, no file."""
+    out = tmp_path / "x"
+    assert tsviz("record", "--scheduler", "twin", "--workload", "poisson:requests=2,rate=9", "--out", out, *words) == 2
+    assert told in capfd.readouterr().err
+    assert not out.exists()
+
+
+def test_without_torch_one_sentence_says_what_to_install(monkeypatch, tmp_path, capfd) -> None:
+    """A machine without torch is told what to install."""
+    monkeypatch.setitem(sys.modules, "tsviz.executor.models", None)
+    assert tsviz(*RECORD, "--out", tmp_path / "x") == 2
+    assert "pip install 'tsviz[executor]'" in capfd.readouterr().err

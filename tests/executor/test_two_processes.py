@@ -1,0 +1,97 @@
+"""A prefill and a decode node in two processes over loopback, both recorded; one of them is killed (section 5)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
+
+from tests.executor.conftest import tsviz
+from tsviz.trace.reader import open_bundle
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMON = (
+    "record", "--model", "tiny-state", "--scheduler", "twin", "--scale", "40", "--max-new", "undeclared",
+    "--pages", "60", "--prefix-page", "8", "--chunk", "32", "--batch", "4", "--mode", "exact",
+)  # fmt: skip
+SHORT = "poisson:requests=6,rate=100"
+LONG = "poisson:requests=200,rate=60"
+
+
+def free_port() -> int:
+    """Return a port that nobody listened on a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def start(node: str, port: int, out: Path, workload: str) -> subprocess.Popen[bytes]:
+    """Start one node."""
+    code = "from tsviz.cli.main import main; main()"
+    where = ("--node", node, "--peer", f"127.0.0.1:{port}", "--workload", workload, "--out", str(out))
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *COMMON, *where], cwd=ROOT, env={**os.environ, "SPDLOG_LEVEL": "off"},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def output_of(bundle: Path, node: str) -> dict[str, list[int]]:
+    """Return, per request, the tokens that its results brought."""
+    said: dict[str, list[int]] = {}
+    for row in open_bundle(bundle).part(node, 0).table("events").to_pylist():
+        if row["kind"] == "extend_result":
+            said.setdefault(row["request"], []).extend(row["tokens"])
+        elif row["kind"] == "remote_prefill_done":
+            said.setdefault(row["request"], []).append(row["value"])
+    return said
+
+
+def test_two_processes_say_what_one_engine_says(tmp_path) -> None:
+    """The tokens of the decode node's trace are those of a fused run; both traces verify and are queried together."""
+    port = free_port()
+    nodes = [start(node, port, tmp_path / node, SHORT) for node in ("P", "D")]
+    for process in nodes:
+        _, err = process.communicate(timeout=90)
+        assert process.returncode == 0, err.decode()
+    assert tsviz(*COMMON, "--workload", SHORT, "--out", tmp_path / "F") == 0
+    assert output_of(tmp_path / "D", "D") == output_of(tmp_path / "F", "F")
+    for node in ("P", "D"):
+        assert tsviz("verify", tmp_path / node) == 0
+    assert tsviz("sql", tmp_path / "P", tmp_path / "D", "SELECT node, count(*) FROM rounds GROUP BY node") == 0
+
+
+@pytest.mark.parametrize("killed", ["P", "D"])
+def test_when_a_node_is_killed_the_other_frees_everything(killed, tmp_path) -> None:
+    """The node that is left fails what was under way, drains, and closes its trace; the killed one's opens too."""
+    port = free_port()
+    nodes = {node: start(node, port, tmp_path / node, LONG) for node in ("P", "D")}
+    left = "D" if killed == "P" else "P"
+    follow_until_round(tmp_path / killed, nodes[killed])
+    nodes[killed].send_signal(signal.SIGKILL)
+    nodes[killed].wait(timeout=30)
+    _, err = nodes[left].communicate(timeout=90)
+    assert nodes[left].returncode == 0, err.decode()
+    part = open_bundle(tmp_path / left).end["parts"][f"{left}/0"]
+    assert part["live"] == 0
+    assert part["failed"] > 0
+    assert open_bundle(tmp_path / killed).part(killed, 0).table("rounds").num_rows > 0
+    nodes[killed].stderr.close()
+
+
+def follow_until_round(bundle: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait until the bundle holds a committed round; a process that ended earlier fails the test."""
+    while process.poll() is None:
+        try:
+            if open_bundle(bundle).part(None, 0).table("rounds").num_rows > 0:
+                return
+        except Exception:  # it is being made
+            pass
+        time.sleep(0.05)
+    pytest.fail(process.stderr.read().decode())

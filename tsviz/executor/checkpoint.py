@@ -1,0 +1,149 @@
+"""Llama-architecture checkpoints: a folder of safetensors with its `config.json`, or a GGUF file (section 8).
+
+Everything is looked at before anything runs: what is missing, has another shape than the configuration says, or ends
+before its end is told by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tsviz.executor.model import Model
+from tsviz.executor.models import LoadedModel, Tokenizer
+from tsviz.executor.shape import BadModel, ModelShape
+from tsviz.executor.weights import Weights, layer_shapes
+
+HF_NAMES = {
+    "norm_1": "input_layernorm", "norm_2": "post_attention_layernorm", "q": "self_attn.q_proj", "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj", "o": "self_attn.o_proj", "gate": "mlp.gate_proj", "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
+}  # fmt: skip
+"""Our name of a layer's tensor, and that of the checkpoint."""
+
+Fetch = Callable[[str], Tensor | None]
+"""Returns a tensor by its name in the file, None when it is not there."""
+
+
+def load_checkpoint(path: Path, dtype: torch.dtype) -> LoadedModel:
+    """Return the model that lies at a path. Raises BadModel."""
+    if path.is_file() and path.suffix == ".gguf":
+        from tsviz.executor.ggufs import load_gguf
+
+        return load_gguf(path, dtype)
+    if not path.is_dir():
+        raise BadModel(f"{path}: expected a folder with config.json and safetensors, or a .gguf file")
+    config = _config(path / "config.json")
+    shape = shape_of_config(config, path / "config.json")
+    fetch = _safetensors(path)
+    weights = build_weights(shape, fetch, _hf_name, dtype, path)
+    stops = config.get("eos_token_id")
+    stop_tokens = frozenset([stops] if isinstance(stops, int) else stops or ())
+    return LoadedModel(Model(shape, weights), _tokenizer(path), stop_tokens, {"checkpoint": path.name})
+
+
+def build_weights(
+    shape: ModelShape, fetch: Fetch, name_of: Callable[[int | None, str], str], dtype: torch.dtype, path: Path
+) -> Weights:
+    """Fetch every tensor that a shape needs. Raises BadModel naming the first that is missing or of another shape."""
+
+    def get(layer: int | None, name: str, expected: tuple[int, ...]) -> Tensor:
+        full = name_of(layer, name)
+        found = fetch(full)
+        if found is None:
+            raise BadModel(f"{path}: tensor {full!r} is missing; expected one of shape {list(expected)}")
+        if tuple(found.shape) != expected:
+            raise BadModel(f"{path}: tensor {full!r}: expected shape {list(expected)}, found {list(found.shape)}")
+        return found.to(dtype).contiguous()
+
+    embed = get(None, "embed", (shape.vocabulary, shape.hidden))
+    layers = tuple(
+        {name: get(layer, name, size) for name, size in layer_shapes(shape, layer).items()}
+        for layer in range(len(shape.pattern))
+    )
+    head = embed if shape.tied else get(None, "head", (shape.vocabulary, shape.hidden))
+    return Weights(embed, layers, get(None, "norm", (shape.hidden,)), head)
+
+
+def shape_of_config(config: Mapping[str, Any], path: Path) -> ModelShape:
+    """Return the shape that a `config.json` describes. Raises BadModel."""
+    architecture = config.get("model_type")
+    if architecture != "llama":
+        raise BadModel(f"{path}: model_type: expected 'llama', found {architecture!r}")
+
+    def number(name: str, default: int | None = None) -> int:
+        value = config.get(name, default)
+        if not isinstance(value, int) or value < 1:
+            raise BadModel(f"{path}: {name}: expected a positive whole number, found {value!r}")
+        return value
+
+    hidden, heads = number("hidden_size"), number("num_attention_heads")
+    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    kind = scaling.get("rope_type", "default")
+    if kind not in ("default", "llama3"):
+        raise BadModel(f"{path}: rope_scaling: expected none or llama3, found {kind!r}")
+    factor = None
+    if kind == "llama3":
+        keys = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+        a, b, c, d = (scaling[key] for key in keys)
+        factor = (float(a), float(b), float(c), int(d))
+    return ModelShape(
+        "F" * number("num_hidden_layers"), hidden=hidden, heads=heads, kv_heads=number("num_key_value_heads", heads),
+        head_dim=config.get("head_dim") or hidden // heads, intermediate=number("intermediate_size"),
+        vocabulary=number("vocab_size"),
+        rope_theta=float(config.get("rope_theta") or scaling.get("rope_theta") or 10_000.0),
+        eps=float(config.get("rms_norm_eps", 1e-6)), tied=bool(config.get("tie_word_embeddings", False)),
+        max_positions=number("max_position_embeddings", 2048), rope_factor=factor,
+    )  # fmt: skip
+
+
+def _hf_name(layer: int | None, name: str) -> str:
+    if layer is None:
+        return {"embed": "model.embed_tokens.weight", "norm": "model.norm.weight", "head": "lm_head.weight"}[name]
+    return f"model.layers.{layer}.{HF_NAMES[name]}.weight"
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        read = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadModel(f"{path}: cannot be read: {error}") from error
+    if not isinstance(read, dict):
+        raise BadModel(f"{path}: expected a JSON object, found {type(read).__name__}")
+    return read
+
+
+def _safetensors(folder: Path) -> Fetch:
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise BadModel("safetensors is not installed: pip install 'tsviz[executor]'") from error
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise BadModel(f"{folder}: expected *.safetensors files, found none")
+    where: dict[str, Any] = {}
+    for file in files:
+        try:
+            opened = safe_open(file, framework="pt")
+        except (SafetensorError, OSError) as error:
+            raise BadModel(f"{file}: not a whole safetensors file: {error}") from error
+        where |= dict.fromkeys(opened.keys(), opened)
+
+    def fetch(name: str) -> Tensor | None:
+        return where[name].get_tensor(name) if name in where else None
+
+    return fetch
+
+
+def _tokenizer(folder: Path) -> Tokenizer | None:
+    file = folder / "tokenizer.json"
+    if not file.exists():
+        return None
+    from tsviz.executor.words import tokenizer_of_file
+
+    return tokenizer_of_file(file)

@@ -1,0 +1,187 @@
+"""The executor as the loop's `DeviceHandle`: a plan becomes operations in the order of `executor-rules.md` section 2.
+
+The control thread only queues; what it waits for is the copy of a result. Edges can be left out on purpose, to show
+that the checker names them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from tsviz.engine.binding import LoadBackOp, Plan
+from tsviz.engine.clock import Clock
+from tsviz.engine.device import CacheResult, Fetched, Planned
+from tsviz.engine.port import StorageKey
+from tsviz.engine.workloads.model import WorkRequest
+from tsviz.executor.arena import POISON, Arena, HostPool
+from tsviz.executor.cachecopies import CacheCopies
+from tsviz.executor.forward import Forward
+from tsviz.executor.inputs import HostView, read_inputs
+from tsviz.executor.layout import ByteRange
+from tsviz.executor.model import Model
+from tsviz.executor.opqueue import OpQueue
+from tsviz.executor.options import DeviceOptions, Edge, Fault
+from tsviz.executor.order import Kind, Op, OrderChecker, Stream, merged
+from tsviz.executor.paths import PathCounter
+from tsviz.executor.pending import ExecutorForward, Said
+from tsviz.executor.slots import SlotState
+from tsviz.executor.spoilt import TableSpoiler
+from tsviz.executor.store import PageStore
+from tsviz.executor.streams import Streams
+from tsviz.executor.telling import DeviceObserver
+from tsviz.executor.touched import commit_ranges, layer_ranges
+
+
+class ExecutorDevice:
+    """Implements `DeviceHandle` over streams. `said` is, per request, what it said forward by forward."""
+
+    def __init__(
+        self, model: Model, arena: Arena, host: HostPool | None, slots: SlotState, streams: Streams, clock: Clock,
+        options: DeviceOptions, *, prefix_granularity: int, store: PageStore | None = None,
+        observer: DeviceObserver | None = None,
+    ) -> None:  # fmt: skip
+        self._model, self._arena, self.slots = model, arena, slots
+        self._clock, self.options = clock, options
+        self._prefix, self._store = prefix_granularity, store
+        self.queue = OpQueue(streams, clock, observer)
+        self.view = HostView(slots.width)
+        self.said: dict[str, list[Said]] = {}
+        self.counts: Counter[str] = Counter()
+        self._paths = PathCounter(self.counts)
+        layers = len(model.shape.pattern)
+        self._copies = (
+            CacheCopies(arena, host, self.queue, options, layers, store, self.counts) if host is not None else None
+        )
+        self._spoiler = TableSpoiler()
+        self._exec_free_ns = 0
+        self.last_zero: Op | None = None
+
+    @property
+    def checker(self) -> OrderChecker:
+        """The happens-before checker that was told of everything."""
+        return self.queue.checker
+
+    def execute(self, plan: Plan, planned: Planned) -> ExecutorForward | None:
+        """Queue everything of a plan. Raises BadModel for a plan of other cache groups than the model's."""
+        self.queue.round += 1
+        copies, fences = self._copies, []
+        if planned.stores is not None and copies is not None:
+            fences = copies.write_back(planned.stores, pinned=False)
+            pinned = copies.write_back(planned.stores, pinned=True)
+            fences += pinned if Fault.FENCE_PINNED in self.options.faults else []
+        self.last_zero = zero = self._zero(plan, fences)
+        loads: Mapping[int | None, Sequence[int]] = {}
+        if planned.loads is not None and copies is not None:
+            loads = copies.load_back(planned.loads, planned.failed_loads, zero, fences)
+        self.queue.report()
+        return self._forward(planned, zero, loads) if planned.request_ids else None
+
+    def poll_cache_results(self) -> Sequence[CacheResult]:
+        """Return the copies that have ended."""
+        results = self._copies.poll() if self._copies is not None else []
+        self.queue.report()
+        return results
+
+    def probe_storage(self, keys: Sequence[StorageKey]) -> Sequence[bool]:
+        """Return which pages the store has; none without one."""
+        return [False] * len(keys) if self._store is None else self._store.batch_exists(keys)
+
+    def prefetch_storage(self, keys: Sequence[StorageKey]) -> Fetched:
+        """Read the pages now."""
+        return Fetched(frozenset(keys), None) if self._copies is None else self._copies.prefetch(keys)
+
+    def land_remote(self, request: WorkRequest, token: int, candidates: Sequence[int]) -> None:
+        """Arm the request's slot: what its peer computed is valid up to the prompt's end."""
+        slots, tokens = self.slots, request.prompt_tokens
+        slot = self.view.slot_of(request.request_id)
+        drafted = slots.width > 1 and len(candidates) == slots.width
+        inputs = [token, *candidates[1:]] if drafted else [token] * slots.width
+        self.view.land(request.request_id, slot, tokens)
+        self.note(request.request_id, Said(tokens, (token,), None, 0.0))
+
+        def run() -> None:
+            slots.reset(slot)
+            slots.valid[slot] = tokens
+            slots.history[slot, tokens] = token
+            slots.inputs[slot] = torch.tensor(inputs)
+            slots.ready[slot] = drafted
+
+        self.queue.submit(Stream.EXEC, Kind.LAND, run)
+
+    def next_change_ns(self) -> int | None:
+        """Return now while a copy is out: its end is asked for, not told."""
+        return self._clock.now_ns() if self._copies is not None and self._copies.is_out else None
+
+    def release(self, request_id: str) -> None:
+        """Forget the request."""
+        self.view.release(request_id)
+        self._paths.release(request_id)
+
+    def shutdown(self) -> None:
+        """Let everything end."""
+        self.queue.streams.close()
+        self.queue.report()
+
+    def note(self, request_id: str, said: Said) -> None:
+        """Keep what a request said."""
+        self.said.setdefault(request_id, []).append(said)
+
+    def _zero(self, plan: Plan, fences: Sequence[int]) -> Op:
+        layout, options = self._arena.layout, self.options
+        pages = plan.pages_to_zero_arrays()
+        ranges = merged(
+            r for name, ids in pages.items() for page in ids.tolist() for r in layout.group(name).device_ranges(page)
+        )
+        if Fault.ZERO_PARENT in options.faults:
+            size = layout.parent_bytes
+            ranges = merged(ByteRange(r.space, r.begin // size * size, (r.begin // size + 1) * size) for r in ranges)
+        value = POISON if options.poison else 0.0
+        waits = [options.unless(Edge.EXEC_ZERO, self.queue.last_exec)]
+        waits += [options.unless(Edge.STORE_ZERO, number) for number in fences]
+        return self.queue.submit(
+            Stream.DEFAULT, Kind.ZERO, lambda: self._arena.fill(ranges, value), waits, writes=ranges
+        )
+
+    def _forward(self, planned: Planned, zero: Op, loads: Mapping[int | None, Sequence[int]]) -> ExecutorForward:
+        shape, layout, options, queue = self._model.shape, self._arena.layout, self.options, self.queue
+        inputs = read_inputs(planned, self.view, self.slots.width, [group.name for group in layout.groups])
+        self._paths.batch(inputs, self._loaded(planned.loads))
+        if options.faults:
+            inputs = self._spoiler.spoil(inputs, options.faults)
+        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options)
+        behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
+        began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
+        for layer in range(len(shape.pattern)):
+            reads: tuple[ByteRange, ...] = ()
+            writes: tuple[ByteRange, ...] = ()
+            if options.tracked:
+                reads, writes = layer_ranges(inputs, shape, layout, layer, self._prefix, options.faults)
+            waits = [
+                options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
+            ]
+
+            def run(layer: int = layer) -> None:
+                forward.layer(layer)
+
+            queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
+        committed = commit_ranges(inputs, shape, layout) if options.tracked else ()
+        queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, writes=committed)
+        result = queue.submit(
+            Stream.EXEC, Kind.RESULT, forward.copy_out, writes=(ByteRange("result", queue.round, queue.round + 1),)
+        )
+        start_ns = end_ns = None
+        if options.pace is not None:
+            start_ns = max(self._clock.now_ns(), self._exec_free_ns)
+            end_ns = start_ns + options.pace.round_ns + options.pace.token_ns * inputs.flat_rows
+            self._exec_free_ns = end_ns
+        return ExecutorForward(self, forward, began, result, start_ns, end_ns)
+
+    def _loaded(self, loads: LoadBackOp | None) -> set[tuple[str, int]]:
+        if loads is None:
+            return set()
+        names = [group.name for group in self._arena.layout.groups]
+        pages = zip(loads.group_ids, loads.dst_pages, strict=True)
+        return {(names[g], page) for groups, ids in pages for g, page in zip(groups, ids, strict=True)}

@@ -1,0 +1,129 @@
+"""One forward as the stages that are submitted to `exec`: prologue, layers, epilogue (`executor-rules.md` 2 f, g)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tsviz.executor import numerics
+from tsviz.executor.arena import Arena
+from tsviz.executor.inputs import ForwardInputs
+from tsviz.executor.model import Model
+from tsviz.executor.options import DeviceOptions, Fault
+from tsviz.executor.paged import PagedMemory
+from tsviz.executor.slots import SlotState
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a forward leaves for the host, on the host: `best` `[rows, width]`, the rest a number a row.
+
+    `logits` `[rows, width, vocabulary]` only where they are kept for comparison.
+    """
+
+    best: Tensor
+    counts: Tensor
+    begins: Tensor
+    next_inputs: Tensor
+    margins: Tensor
+    broken: Tensor
+    dummy_rows: Tensor
+    logits: Tensor | None
+
+
+class Forward:
+    """Runs stage after stage; holds what passes between them."""
+
+    def __init__(
+        self, inputs: ForwardInputs, model: Model, arena: Arena, slots: SlotState, prefix_granularity: int,
+        options: DeviceOptions,
+    ) -> None:  # fmt: skip
+        self.inputs = inputs
+        self._model, self._arena, self._slots = model, arena, slots
+        self._prefix = prefix_granularity
+        self._options = options
+        self._memory: PagedMemory
+        self._x: Tensor
+        self._angles: tuple[Tensor, Tensor]
+        self._device_outcome: Outcome
+        self.outcome: Outcome | None = None
+
+    def prologue(self) -> None:
+        """Reset and advance the slots of extends, fetch what decodes feed, embed."""
+        inputs, slots = self.inputs, self._slots
+        device = self._arena.data.device
+        tokens = torch.from_numpy(inputs.tokens).to(device)
+        for i, row in enumerate(inputs.rows[: inputs.num_extends]):
+            if row.fresh:
+                slots.reset(row.slot)
+            slots.fed(row.slot, row.begin, tokens[inputs.offsets[i] : inputs.offsets[i + 1]])
+        decodes = inputs.rows[inputs.num_extends :]
+        for row in decodes:
+            if row.given >= 0:
+                slots.inputs[row.slot, 0] = row.given
+        at = torch.tensor([row.slot for row in inputs.rows], device=device)
+        begins = slots.valid[at]
+        if Fault.HOST_VALID in self._options.faults:
+            begins = torch.tensor([row.bounds.low for row in inputs.rows], device=device)
+        fed = slots.decode_inputs(at[inputs.num_extends :]).reshape(-1)
+        row_of = np.repeat(np.arange(len(inputs.rows)), np.diff(inputs.offsets))
+        steps = np.concatenate([np.arange(row.length) for row in inputs.rows])
+        positions = begins[torch.from_numpy(row_of).to(device)] + torch.from_numpy(steps).to(device)
+        self._at, self._begins = at, begins
+        self._memory = PagedMemory(
+            inputs, self._model, self._arena, self._prefix, positions, begins, self._options.faults
+        )
+        self._x = self._model.pad(self._model.embed(torch.cat([tokens, fed])))
+        self._angles = self._model.angles(self._model.pad(positions))
+
+    def layer(self, layer: int) -> None:
+        """Run one layer."""
+        cos, sin = self._angles
+        self._x = self._model.layer(layer, self._x, cos, sin, self._memory)
+
+    def epilogue(self) -> None:
+        """Sample, verify, commit states, advance the slots, draft."""
+        inputs, slots = self.inputs, self._slots
+        device = self._arena.data.device
+        picked = []
+        for i, row in enumerate(inputs.rows):
+            end = inputs.offsets[i + 1]
+            first = end - 1 if row.is_extend else end - inputs.width
+            picked.append([min(first + j, end - 1) for j in range(inputs.width)])
+        rows = torch.tensor(picked, device=device).reshape(-1)
+        logits = self._model.logits(self._x[rows]).view(len(picked), inputs.width, -1)
+        best = numerics.greedy(logits).clamp_max(logits.shape[-1] - 1)
+        n = inputs.num_extends
+        counts = torch.ones(len(picked), dtype=torch.long, device=device)
+        counts[n:] = slots.accept(self._at[n:], best[n:])
+        self._memory.commit_states(counts)
+        advance = counts.clone()
+        advance[:n] = torch.tensor([row.length for row in inputs.rows[:n]], dtype=torch.long, device=device)
+        slots.valid[self._at] = self._begins + advance
+        completes = [i for i, row in enumerate(inputs.rows) if row.completes]
+        which = torch.tensor(completes, dtype=torch.long, device=device)
+        following = torch.zeros((len(picked), inputs.width), dtype=torch.long, device=device)
+        if completes:
+            following[which] = slots.said(self._at[which], best[which], counts[which])
+        top = logits.topk(2, -1).values
+        margins = (top[..., 0] - top[..., 1]).amin(-1)
+        broken = torch.isnan(logits).any(-1).any(-1)
+        self._device_outcome = Outcome(
+            best, counts, self._begins, following, margins, broken, self._memory.dummy_rows,
+            logits if self._options.keep_logits else None,
+        )  # fmt: skip
+
+    def copy_out(self) -> None:
+        """Copy the outcome to the host."""
+        o = self._device_outcome
+        self.outcome = Outcome(
+            _to_host(o.best), _to_host(o.counts), _to_host(o.begins), _to_host(o.next_inputs), _to_host(o.margins),
+            _to_host(o.broken), _to_host(o.dummy_rows), None if o.logits is None else _to_host(o.logits),
+        )  # fmt: skip
+
+
+def _to_host(tensor: Tensor) -> Tensor:
+    return tensor.to("cpu", non_blocking=True)

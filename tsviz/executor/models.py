@@ -1,0 +1,67 @@
+"""Models by name: the seeded ones, SmolLM2, and checkpoints on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from tsviz.executor.model import Model
+from tsviz.executor.shape import PRESETS, BadModel
+from tsviz.executor.weights import DTYPES, seeded_weights
+
+SMOLLM2 = "smollm2"
+
+
+class Tokenizer(Protocol):
+    """Text to tokens and back."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a prompt."""
+
+    def decode(self, tokens: list[int]) -> str:
+        """Return the text of tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that can run; `tokenizer` is None for a seeded one. `told` goes into a trace's metadata."""
+
+    model: Model
+    tokenizer: Tokenizer | None = None
+    stop_tokens: frozenset[int] = frozenset()
+    told: dict[str, str | int] = field(default_factory=dict)
+
+
+def use_threads(threads: int) -> None:
+    """Let the CPU kernels use so many threads; both sides of a comparison must use as many."""
+    torch.set_num_threads(threads)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names that are known; anything else is a path."""
+    return (*PRESETS, SMOLLM2)
+
+
+def load_model(name: str, *, seed: int, dtype: str, fast: bool) -> LoadedModel:
+    """Return a model by name, or from a folder (safetensors) or file (GGUF). Raises BadModel, saying what is wrong."""
+    from tsviz.executor.fast import fast_model
+
+    number = DTYPES[dtype]
+    if name in PRESETS:
+        loaded = LoadedModel(Model(PRESETS[name], seeded_weights(PRESETS[name], seed, number)), told={"seed": seed})
+    elif name == SMOLLM2:
+        from tsviz.executor.smollm2 import load_smollm2
+
+        loaded = load_smollm2(number)
+    elif Path(name).exists():
+        from tsviz.executor.checkpoint import load_checkpoint
+
+        loaded = load_checkpoint(Path(name), number)
+    else:
+        raise BadModel(f"model: expected one of {', '.join(names())}, or a path; found {name!r}")
+    if fast:
+        return LoadedModel(fast_model(loaded.model), loaded.tokenizer, loaded.stop_tokens, loaded.told)
+    return loaded

@@ -1,0 +1,66 @@
+"""Where the control thread queues operations: numbered, checked, reported once their times are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tsviz.engine.clock import Clock
+from tsviz.executor.layout import ByteRange
+from tsviz.executor.order import Kind, Op, OrderChecker, Stream
+from tsviz.executor.streams import Run, Streams
+from tsviz.executor.telling import DeviceObserver
+
+
+class OpQueue:
+    """One a device. `last_exec` is the last operation of `exec`: copies and zeroing come behind it."""
+
+    def __init__(self, streams: Streams, clock: Clock, observer: DeviceObserver | None) -> None:
+        self.streams, self._clock, self.observer = streams, clock, observer
+        self.checker = OrderChecker()
+        self.round = 0
+        self.last_exec: int | None = None
+        self._count = 0
+        self._unreported: list[Op] = []
+
+    def submit(
+        self, stream: Stream, kind: Kind, run: Run, waits: Sequence[int | None] = (), *,
+        reads: tuple[ByteRange, ...] = (), writes: tuple[ByteRange, ...] = (), op_id: int | None = None,
+        layer: int | None = None,
+    ) -> Op:  # fmt: skip
+        """Queue one operation behind the events it waits for, and have its place in the order checked."""
+        numbers = tuple(sorted({n for n in waits if n is not None}))
+        moved = sum(r.end - r.begin for r in (writes if kind in (Kind.LOAD, Kind.ZERO) else reads))
+        op = Op(self._count, self.round, stream, kind, numbers, reads, writes, op_id, layer, moved)
+        op.seen, op.submit_ns = self.checker.seen(), self._clock.now_ns()
+        self._count += 1
+        self.checker.submitted(op)
+        self.streams.submit(op, run)
+        if stream is Stream.EXEC:
+            self.last_exec = op.number
+        if self.observer is not None:
+            self._unreported.append(op)
+        return op
+
+    def ended(self, op: Op) -> bool:
+        """Return whether an operation has ended; the host has then seen it."""
+        if not self.streams.done(op):
+            return False
+        self.checker.observed(op.number)
+        return True
+
+    def wait(self, op: Op) -> None:
+        """Wait for the end of an operation."""
+        self.streams.wait(op)
+        self.checker.observed(op.number)
+
+    def report(self) -> None:
+        """Tell of operations whose times are known, in the order of submission."""
+        if self.observer is None:
+            return
+        count = 0
+        for op in self._unreported:
+            if op.end_ns < 0:
+                break
+            self.observer.op(op)
+            count += 1
+        del self._unreported[:count]

@@ -1,0 +1,106 @@
+"""A forward that was launched, and what it said once its result is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from tsviz.engine.device import ForwardResult
+from tsviz.executor.forward import Forward
+from tsviz.executor.options import Edge, Fault
+from tsviz.executor.order import Kind, Op, Stream
+from tsviz.executor.slots import Drafter
+from tsviz.trace.entries import ForwardRow
+
+if TYPE_CHECKING:
+    from tsviz.executor.device import ExecutorDevice
+
+
+class DummyPage(RuntimeError):
+    """Live rows had no page and would have landed on the dummy page; names the round and how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Tokens that a request said in one forward: the position of the first, the logits behind them if kept, the margin
+    between the two largest logits (the smallest of the window)."""
+
+    position: int
+    tokens: tuple[int, ...]
+    logits: Tensor | None
+    margin: float
+
+
+class ExecutorForward:
+    """Implements `PendingForward`; `start_ns` and `end_ns` are None unless the device is paced."""
+
+    def __init__(
+        self, device: ExecutorDevice, forward: Forward, began: Op, copied: Op, start_ns: int | None, end_ns: int | None
+    ) -> None:
+        self._device, self._forward, self._began, self._copied = device, forward, began, copied
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+
+    def result(self) -> ForwardResult:
+        """Wait for the copy and read it. Raises DummyPage."""
+        device, inputs = self._device, self._forward.inputs
+        stops = device.options.stop_tokens
+        if device.options.unless(Edge.RESULT_COMMIT, self._copied.number) is not None:
+            device.queue.wait(self._copied)
+        device.queue.submit(Stream.HOST, Kind.COMMIT, lambda: None, reads=self._copied.writes)
+        outcome = self._forward.outcome
+        if outcome is None:  # only where the edge to the commit is left out on purpose
+            return ForwardResult([() if not r.completes else (0,) for r in inputs.rows])
+        if int(outcome.dummy_rows):
+            rows, at = int(outcome.dummy_rows), self._copied.round
+            raise DummyPage(f"round {at}: {rows} live rows on the dummy page; expected none")
+        best, counts, begins = outcome.best.tolist(), outcome.counts.tolist(), outcome.begins.tolist()
+        broken, margins, following = outcome.broken.tolist(), outcome.margins.tolist(), outcome.next_inputs.tolist()
+        tokens: list[Sequence[int]] = []
+        corrupt, ended = set(), set()
+        for i, row in enumerate(inputs.rows):
+            if not row.completes:
+                tokens.append(())
+                continue
+            said = tuple(best[i][: counts[i]])
+            position = begins[i] + (row.length if row.is_extend else 1)
+            if not row.is_extend:
+                device.view.resolve(row.request_id, counts[i])
+                if row.length > 1:
+                    device.counts[
+                        _verified(counts[i], row.length, drafts=device.slots.drafter is not Drafter.NONE)
+                    ] += 1
+            if broken[i]:
+                corrupt.add(i)
+                device.counts["broken row"] += 1
+            if Fault.DROPPED_TOKEN in device.options.faults and len(said) > 1:
+                said = said[:-1]
+            if (kept := _until_stop(said, stops)) < len(said) or said[-1] in stops:
+                said = said[:kept]
+                ended.add(i)
+            logits = None if outcome.logits is None else outcome.logits[i, : len(said)]
+            device.note(row.request_id, Said(position, said, logits, margins[i]))
+            tokens.append(said)
+        if (observer := device.queue.observer) is not None:
+            told = [
+                ForwardRow(i, row.request_id, begins[i], row.length, len(tokens[i]), margins[i], broken[i])
+                for i, row in enumerate(inputs.rows)
+                if row.completes
+            ]
+            observer.forward(self._copied.round, self._began.start_ns, self._copied.end_ns, told)
+        candidates = following if device.slots.width > 1 else ()
+        return ForwardResult(tokens, candidates, frozenset(corrupt), frozenset(ended))
+
+
+def _verified(count: int, width: int, *, drafts: bool) -> str:
+    if not drafts:
+        return "no candidates"
+    return "all candidates accepted" if count == width else "candidate rejected"
+
+
+def _until_stop(tokens: tuple[int, ...], stops: frozenset[int]) -> int:
+    """Return how many tokens stay: up to the first stop token, itself included."""
+    return next((i + 1 for i, token in enumerate(tokens) if token in stops), len(tokens))

@@ -1,0 +1,49 @@
+"""What the executor tells of itself while it runs, and how a trace takes it (`executor-rules.md` section 9)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from tsviz.executor.order import Op
+from tsviz.trace.entries import DeviceOpEntry, ForwardEntry, ForwardRow, ForwardRowsEntry
+from tsviz.trace.recorder import Recorder
+
+
+class DeviceObserver(Protocol):
+    """Told on the control thread, never by making the device wait."""
+
+    def op(self, op: Op) -> None:
+        """An operation has ended and its times are known; in the order of submission."""
+
+    def forward(self, round_: int, start_ns: int, end_ns: int, rows: Sequence[ForwardRow]) -> None:
+        """A forward's result was read: its interval on the device, and the rows that gave tokens."""
+
+
+class TraceSink:
+    """Hands everything to a recorder, once there is one; `spent_ns` is what that took of the control thread."""
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        self.spent_ns = 0
+
+    def op(self, op: Op) -> None:
+        """Record one operation."""
+        began = time.perf_counter_ns()
+        if self.recorder is not None:
+            self.recorder.append(
+                DeviceOpEntry(
+                    op.round, op.number, op.stream.value, op.kind.value, op.op_id, op.layer, op.moved_bytes, op.waits,
+                    op.seen, op.submit_ns, op.start_ns, op.end_ns, op.reads, op.writes,
+                )
+            )  # fmt: skip
+        self.spent_ns += time.perf_counter_ns() - began
+
+    def forward(self, round_: int, start_ns: int, end_ns: int, rows: Sequence[ForwardRow]) -> None:
+        """Record one forward."""
+        began = time.perf_counter_ns()
+        if self.recorder is not None:
+            self.recorder.append(ForwardEntry(start_ns, end_ns, round_))
+            self.recorder.append(ForwardRowsEntry(round_, rows))
+        self.spent_ns += time.perf_counter_ns() - began
