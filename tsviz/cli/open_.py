@@ -9,7 +9,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .traces import Place, open_place, parse_place, unreadable
 
-THEMES = ("dark", "light", "deuteranopia", "tritanopia", "plain")
+THEMES = ("dark", "light", "deuteranopia", "deuteranopia-light", "tritanopia", "tritanopia-light", "plain")
 """As `tsviz.tui.theme` names them; a test holds the two together, because a command line loads no toolkit."""
 
 

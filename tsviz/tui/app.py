@@ -108,7 +108,7 @@ class DebuggerApp(App[None]):
         self.exit()
 
     def action_next_theme(self) -> None:
-        """Take the next theme: dark, light, deuteranopia, tritanopia, plain; nothing changes where NO_COLOR is set."""
+        """Take the next theme: dark, light, both in two palettes more, plain; nothing changes where NO_COLOR is set."""
         if "NO_COLOR" not in os.environ:
             self.theme = next_theme(self.theme)
 
