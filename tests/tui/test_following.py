@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.tui.fakes import HEAD, FullView
-from tests.tui.helpers import compare, main_screen, pane_text, press, settle
+from tests.tui.helpers import compare_both, main_screen, pane_text, press, settle
 from tsviz.replay.follow_values import ALIVE, FINISHED, GONE, KILLED, LIVE, UNKNOWN, Look
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui import following
@@ -81,7 +81,7 @@ async def test_new_rounds_are_shown_paused_and_caught_up() -> None:
         await looked(pilot, follower)
         assert (screen.scene.round, screen.scene.rounds) == (104, 104)
         assert "◍ live ▶ following lag 0.2 s" in pane_text(pilot.app, "header")
-        compare(pilot.app, "following-120x40")
+        await compare_both(pilot, "following", "120x40", "80x24")
         await press(pilot, "p")
         follower.now = replace(follower.now, rounds=120)
         await looked(pilot, follower)
