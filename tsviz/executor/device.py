@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import torch
-
 from tsviz.engine.binding import LoadBackOp, Plan
 from tsviz.engine.clock import Clock
 from tsviz.engine.device import CacheResult, Fetched, Planned
@@ -33,6 +31,7 @@ from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
 from tsviz.executor.touched import commit_ranges, layer_ranges
+from tsviz.executor.upload import upload
 
 
 class ExecutorDevice:
@@ -106,7 +105,7 @@ class ExecutorDevice:
             slots.reset(slot)
             slots.valid[slot] = tokens
             slots.history[slot, tokens] = token
-            slots.inputs[slot] = torch.tensor(inputs)
+            slots.inputs[slot] = upload(inputs, slots.inputs.device)
             slots.ready[slot] = drafted
 
         self.queue.submit(Stream.EXEC, Kind.LAND, run)
