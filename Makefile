@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
+DAFT_VENV ?= .venv-daft
 BIN := $(VENV)/bin
 PIP_OPTIONS ?= --quiet --disable-pip-version-check
 
@@ -13,7 +14,7 @@ PIP_OPTIONS ?= --quiet --disable-pip-version-check
 demo: $(DEMO_VENV)/.ready
 	@$(DEMO_VENV)/bin/tsviz demo
 
-test: $(VENV)/.ready lint
+test: $(VENV)/.ready $(DAFT_VENV)/.ready lint
 	$(BIN)/python -m pytest -ra -n 2 --dist loadgroup
 
 lint: $(VENV)/.ready
@@ -42,5 +43,11 @@ $(DEMO_VENV)/.ready: pyproject.toml constraints.txt | check-python
 	$(DEMO_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e .
 	@touch $@
 
+# A reader of exported datasets that wants an older pyarrow than ours; where it cannot be had, its test is skipped.
+$(DAFT_VENV)/.ready: | check-python
+	$(PYTHON) -m venv $(DAFT_VENV)
+	-$(DAFT_VENV)/bin/python -m pip install $(PIP_OPTIONS) 'daft==0.7.26' 'pyarrow==25.0.1' || rm -rf $(DAFT_VENV)/bin/python
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(DEMO_VENV)
+	rm -rf $(VENV) $(DEMO_VENV) $(DAFT_VENV)

@@ -21,6 +21,7 @@ FIGURES = {
     "s4": "s4_blocked",
     "s5": "s5_prefill",
     "s6": "s6_pressure",
+    "s7": "s7_vllm",
     "s8": "s8_observer",
     "k1": "k1_snapshot",
     "p1": "p1_recorded",
@@ -31,6 +32,7 @@ FIGURES = {
     "p5": "p5_findings",
     "q1": "q1_sql",
     "u1": "u1_step",
+    "u2": "u2_application",
 }
 
 

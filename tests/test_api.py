@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,23 @@ def test_decided_tables_of_an_index_come_up(monkeypatch: pytest.MonkeyPatch, tmp
     trace.index()
     assert trace.parts["decisions"].to_pylist() == ["derived"]
     assert {"nothing_retractable", "decode_holdback"} <= set(trace.table("cause_counts")["cause"].to_pylist())
+
+
+def test_a_damaged_bundle_of_a_folder_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a folder the sound bundle answers; one without its description and one with a broken table are warned of."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    for name in ("a", "b", "c"):
+        shutil.copytree(ROOT / "traces" / "mixed-stall", tmp_path / "runs" / name)
+    (tmp_path / "runs" / "a" / "bundle.json").write_text("{}")
+    table = next((tmp_path / "runs" / "b").rglob("rounds.parquet"))
+    table.write_bytes(table.read_bytes()[:-20] + b"x" * 20)
+    with pytest.warns(UserWarning, match="left out: .*runs/a"):
+        trace = tsviz.open(tmp_path / "runs")
+    with pytest.warns(UserWarning, match="left out: .*runs/b"):
+        assert set(trace.requests["trace"].to_pylist()) == {"c"}
+    assert [Path(one.path).name for one in trace.left_out] == ["a", "b"]
+    assert all(one.reason for one in trace.left_out)
+    with pytest.raises(TraceError):
+        tsviz.open(tmp_path / "runs" / "a")
+    sound = tsviz.open(tmp_path / "runs" / "c")
+    assert sound.left_out == ()

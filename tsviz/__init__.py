@@ -11,9 +11,9 @@ from typing import Any
 
 from .version import __version__
 
-__all__ = ["Trace", "__version__", "open"]
+__all__ = ["Trace", "__version__", "follow", "open"]
 
-_LAZY = {"Trace": "Trace", "open": "open_trace"}
+_LAZY = {"Trace": "Trace", "follow": "follow_trace", "open": "open_trace"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
@@ -12,8 +13,10 @@ import pyarrow as pa
 
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
-from tsviz.query.paths import bundles_of
+from tsviz.query.opening import LeftOut, open_several, open_with_tables
+from tsviz.query.paths import bundles_of, unnamed
 from tsviz.replay.index import build_index, open_indexed
+from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, open_bundle
 
 if TYPE_CHECKING:
@@ -29,16 +32,47 @@ class Trace:
     What is opened is what was there at that moment; open a growing trace again to see more. Use it from one thread.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        """Open the bundles at these paths. Raises `TraceError`."""
-        self.paths = tuple(paths)
-        self.bundles: tuple[Bundle, ...] = tuple(open_bundle(path) for path in paths)
+    def __init__(
+        self, paths: Sequence[str], optional: Collection[str] = (), bundles: Sequence[Bundle] | None = None
+    ) -> None:
+        """Open the bundles at these paths; of the optional ones those that cannot be read are left out.
+
+        `bundles`, if given, were opened at these paths, and are taken as they are. Raises `TraceError`, also where all
+        of the optional ones would be left out.
+        """
+        opened, left_out = (
+            open_several(lambda path: (path, open_bundle(path)), paths, optional, (TraceError, OSError))
+            if bundles is None
+            else (list(zip(paths, bundles, strict=True)), [])
+        )
+        self._optional, self._left_out = optional, tuple(left_out)
+        _warn(left_out)
+        self.paths = tuple(path for path, _ in opened)
+        self.bundles: tuple[Bundle, ...] = tuple(bundle for _, bundle in opened)
         """The bundles themselves: metadata, parts, raw tables."""
+        self._opened = bundles is not None
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """The bundles of a folder or pattern that could not be read: path and reason of each. Reads the tables.
+
+        Of these `sql`, `hits` and `table` have nothing; a warning named each when it was left out.
+        """
+        _ = self._locked
+        return self._left_out
 
     @cached_property
     def _locked(self) -> Locked:
-        catalog = Catalog([open_indexed(path) for path in self.paths])
-        return Locked(catalog, Limits(memory_bytes=_MEMORY_BYTES, seconds=None, rows=None))
+        if self._opened:
+            return _lock(Catalog(self.bundles))
+        bundles, left_out = open_several(
+            lambda path: open_with_tables(open_indexed, path), self.paths, self._optional, (TraceError, OSError)
+        )
+        known = {one.path for one in self._left_out}
+        new = [one for one in left_out if one.path not in known]
+        self._left_out += tuple(new)
+        _warn(new)
+        return _lock(Catalog(bundles))
 
     def sql(self, query: str) -> pa.Table:
         """Return all rows of one query over the relations of docs/sql.md. Raises `QueryError`.
@@ -118,9 +152,34 @@ class Trace:
         return f"<Trace {', '.join(bundle.name for bundle in self.bundles)}>"
 
 
+def follow_trace(path: str | PathLike[str]) -> Iterator[Trace]:
+    """Yield a recording as it is now, then again whenever more of it is committed, to its end (`tsviz.follow`).
+
+    Each is a `Trace` of what was committed at that moment, and stays that. Raises `TraceError`.
+    """
+    from pathlib import Path
+
+    from tsviz.replay.growth import growth
+
+    for grown in growth(Path(path)):
+        yield Trace([fspath(path)], bundles=[grown.bundle])
+
+
 def open_trace(*paths: str | PathLike[str]) -> Trace:
     """Open one or several traces: bundles, folders of bundles, or patterns such as `runs/*`. Raises `TraceError`.
 
-    A folder stands for the bundles right in it; `**` in a pattern looks deeper.
+    A folder stands for the bundles right in it; `**` in a pattern looks deeper. Of these, one that cannot be read is
+    left out, with a warning: `Trace.left_out` names it. One that was named itself must be sound.
     """
-    return Trace(bundles_of([fspath(path) for path in paths]))
+    given = [fspath(path) for path in paths]
+    bundles = bundles_of(given)
+    return Trace(bundles, unnamed(bundles, given))
+
+
+def _lock(catalog: Catalog) -> Locked:
+    return Locked(catalog, Limits(memory_bytes=_MEMORY_BYTES, seconds=None, rows=None))
+
+
+def _warn(left_out: Sequence[LeftOut]) -> None:
+    for one in left_out:
+        warnings.warn(f"left out: {one}", stacklevel=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,26 +19,49 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("position", ["P/0:12.3", "12", "D/0"])
-def test_commands_about_whole_traces_pass_a_position_over(tsviz: Tsviz, tmp_path: Path, position: str) -> None:
-    """`sql`, `hits` and `export` answer as without the position, and say on standard error that they pass it over."""
-    said = f"{PAIR}: the whole trace is read; the position {position} is passed over"
-    for index, words in enumerate(
-        (
-            ["sql", "{}", "SELECT node, count(*) AS n FROM rounds GROUP BY ALL ORDER BY ALL", "--format", "csv"],
-            ["hits", "{}", "rounds.round = 12", "--format", "csv"],
-            ["export", "{}", "--csv", "OUT", "--table", "rounds", "--format", "csv"],
-        )
-    ):
-        ended = []
-        for side, trace in enumerate((str(PAIR), f"{PAIR}@{position}")):
-            out = str(tmp_path / f"{index}{side}")
-            ended.append(tsviz(*(trace if word == "{}" else out if word == "OUT" else word for word in words)))
-            assert ended[-1].code == 0, ended[-1].err
-        without, pasted = ended
-        assert pasted.out.replace(f"{index}1", f"{index}0") == without.out
-        assert said in pasted.err
-        assert said not in without.err
+_ASKED = (
+    ("sql", "{}", "SELECT node, count(*) AS n FROM rounds GROUP BY ALL ORDER BY ALL", "--format", "csv"),
+    ("hits", "{}", "rounds.round = 12", "--format", "csv"),
+    ("export", "{}", "--csv", "OUT", "--table", "rounds", "--format", "csv"),
+)
+
+
+def _asked(words: tuple[str, ...], trace: str, out: Path) -> list[str]:
+    return [trace if word == "{}" else str(out) if word == "OUT" else word for word in words]
+
+
+@pytest.mark.parametrize("words", _ASKED, ids=[words[0] for words in _ASKED])
+def test_a_part_narrows_and_a_round_is_refused(tsviz: Tsviz, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """`TRACE@D/0` answers of D alone, in a folder too; a round behind a trace is refused with what narrows to it."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / "pair").symlink_to(PAIR)
+    for number, trace in enumerate((f"{PAIR}@D/0", f"{folder}@D/0")):
+        ended = tsviz(*_asked(words, trace, tmp_path / f"out{number}"))
+        assert ended.code == 0, ended.err
+        told = ended.out if words[0] != "export" else (tmp_path / f"out{number}" / "rounds.csv").read_text()
+        assert ",D," in told.replace("\nD,", "\n,D,") and ",P," not in told.replace("\nP,", "\n,P,")
+    refused = tsviz(*_asked(words, f"{PAIR}@P/0:12.3", tmp_path / "none"))
+    assert refused.code == 2 and refused.out == ""
+    assert "expected TRACE or TRACE@NODE/RANK, found round 'P/0:12.3'" in refused.err
+    assert "TRACE@P/0 without the round asks all of it" in refused.err and "12" in refused.err.rpartition(";")[2]
+    wrong = tsviz(*_asked(words, f"{PAIR}@D/7", tmp_path / "none"))
+    assert wrong.code == 3 and "no part D/7; there are P/0, D/0" in wrong.err
+
+
+def test_a_damaged_bundle_of_a_folder_is_left_out_of_an_export(tsviz: Tsviz, tmp_path: Path) -> None:
+    """The others are exported, the damaged one is named with the reason, code 3; named itself it is an error."""
+    folder = tmp_path / "runs"
+    shutil.copytree(PAIR.parent / "mixed-stall", folder / "bad")
+    (folder / "good").symlink_to(PAIR)
+    table = next((folder / "bad").rglob("rounds.parquet"))
+    table.write_bytes(table.read_bytes()[:-20] + b"x" * 20)
+    ended = tsviz("export", str(folder), "--csv", str(tmp_path / "out"), "--table", "rounds", "--format", "csv")
+    assert ended.code == 3 and "warning: left out: " in ended.err and "bad/parts" in ended.err
+    rows = (tmp_path / "out" / "rounds.csv").read_text().splitlines()
+    assert {row.split(",")[0] for row in rows} == {"trace", PAIR.name}
+    named = tsviz("export", str(folder / "bad"), "--csv", str(tmp_path / "none"), "--table", "rounds")
+    assert named.code == 3 and not (tmp_path / "none").exists()
 
 
 def test_a_part_is_a_position(tsviz: Tsviz) -> None:

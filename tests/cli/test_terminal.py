@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -29,13 +30,17 @@ _ESCAPES = re.compile(rb"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b[\]P][^\x07\x1b]*(?:\x07|
 class Terminal:
     """A process on a pseudo-terminal of a size."""
 
-    def __init__(self, arguments: list[str], columns: int, rows: int, term: str = "xterm-256color") -> None:
+    def __init__(
+        self, arguments: list[str], columns: int, rows: int, term: str = "xterm-256color", *, shell: bool = False
+    ) -> None:
+        """Run `tsviz` with arguments; `shell` runs an interactive shell instead, which controls the terminal."""
         self.master, slave = pty.openpty()
         self.resize(columns, rows)
-        environment = os.environ | {"TERM": term, "COLORTERM": "truecolor"}
+        environment = os.environ | {"TERM": term, "COLORTERM": "truecolor", "PS1": "ready> "}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tsviz", *arguments],
+            ["bash", "--norc", "--noprofile", "-i"] if shell else [sys.executable, "-m", "tsviz", *arguments],
             stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
+            preexec_fn=_control_terminal if shell else None,
         )  # fmt: skip
         os.close(slave)
         self.seen = b""
@@ -77,6 +82,10 @@ class Terminal:
         return self.process.returncode
 
 
+def _control_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 @pytest.fixture
 def terminals() -> Iterator[list[Terminal]]:
     """Terminals whose processes are ended whatever happens."""
@@ -114,6 +123,27 @@ def test_every_size_has_a_screen(recorded: Path, terminals: list[Terminal]) -> N
     terminal.send("n")
     terminal.wait_for("2")
     terminal.send("\x11")
+    assert terminal.end() == 0
+
+
+def test_it_is_suspended_and_comes_back(recorded: Path, terminals: list[Terminal]) -> None:
+    """Under a shell ctrl+z gives the terminal back (the shell says Stopped); `fg` draws all again, and keys work."""
+    terminal = Terminal([], 120, 40, shell=True)
+    terminals.append(terminal)
+    terminal.wait_for("ready>")
+    terminal.send(f"{shlex.quote(sys.executable)} -m tsviz open {shlex.quote(str(recorded))}@7\n")
+    terminal.wait_for("7 of")
+    terminal.send("\x1a")
+    terminal.wait_for("Stopped")
+    terminal.send("echo back-in-the-$((1+1))-shell\n")
+    terminal.wait_for("back-in-the-2-shell")
+    terminal.send("fg\n")
+    terminal.wait_for("Inspector")
+    terminal.send("n")
+    terminal.wait_for("8")
+    terminal.send("\x11")
+    terminal.wait_for("ready>")
+    terminal.send("exit $?\n")
     assert terminal.end() == 0
 
 

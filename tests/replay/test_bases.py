@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from tests.trace.lives import ROLES, record
-from tsviz.replay import recorded
+from tsviz.replay import life_of
 from tsviz.replay.bases import bases_directory, make_bases
 from tsviz.replay.block_tables import RecordedTables
 from tsviz.replay.distinct import Starts, distinct
 from tsviz.replay.held import held_pages
-from tsviz.replay.recorded import PartView
+from tsviz.replay.recorded import PartView, open_view
 from tsviz.replay.source_bases import BasedTables
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.tables import TABLE_CHANGES
@@ -142,12 +142,12 @@ def test_a_large_trace_answers_while_its_bases_are_built(
     real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the bases are there a snapshot has all but requests, and says so; then it is that of whole tables."""
-    monkeypatch.setattr(recorded, "LARGE_ROWS", 0)
+    monkeypatch.setattr(life_of, "LARGE_ROWS", 0)
     monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
     record(real, tmp_path / "b", 104)
     bundle = open_bundle(tmp_path / "b")
     whole = PartView(bundle, bundle.parts[0])
-    view = recorded.open_view(bundle, wait=False)
+    view = open_view(bundle, wait=False)
     assert isinstance(view, PartView)
     rounds = view.head.rounds
     for round_ in range(1, rounds + 1):
@@ -170,4 +170,4 @@ def test_a_large_trace_answers_while_its_bases_are_built(
     assert [view.snapshot(r, 2) for r in range(1, rounds + 1)] == [whole.snapshot(r, 2) for r in range(1, rounds + 1)]
     assert view.lanes(1, rounds) == whole.lanes(1, rounds)
     assert view.marks(1, rounds, 5) == whole.marks(1, rounds, 5)
-    assert recorded.open_view(bundle, wait=False).snapshot(3).preparing is None
+    assert open_view(bundle, wait=False).snapshot(3).preparing is None

@@ -11,7 +11,6 @@ import pytest
 from tsviz.replay.index import build_index
 from tsviz.replay.inside import Inside
 from tsviz.replay.recorded import PartView
-from tsviz.replay.snapshot import Frontier
 from tsviz.replay.stops import ADMITTED, IN_PLACE, REFUSED, RETRACTED, STUCK, NotKnown, RoundStory
 from tsviz.replay.stops_words import Groups, chunk, spans
 from tsviz.trace.reader import open_bundle
@@ -206,15 +205,3 @@ def test_a_chunk_that_is_cut_to_nothing_says_by_which_rule() -> None:
 def test_pages_are_told_as_spans_in_their_order() -> None:
     """Adjacent pages, up or down, are one span."""
     assert spans([22, 27, 64, 10, 9, 8, 3, 4, 5]) == "22 27 64 10..8 3..5"
-
-
-def test_why_of_a_trace_that_is_too_large_names_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above its limit of rows the answer is the command that cuts 2,000 rounds either way, not an attempt."""
-    monkeypatch.setattr("tsviz.replay.inside._EXPLAINED_ROWS", 10)
-    bundle = open_bundle(TRACES / "escalating-headroom")
-    part = bundle.parts[0]
-    inside = Inside(part, None, "T")
-    inside.frontier = Frontier("derived", 1_000_000)
-    found = inside.why("r0", 2_500)
-    assert isinstance(found, NotKnown)
-    assert (found.kind, found.command) == ("too_large", "tsviz slice T 500:4500 --out slice")

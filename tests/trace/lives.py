@@ -15,6 +15,7 @@ from typing import Any
 from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
+from tsviz.trace.ring import RingOptions
 from tsviz.trace.writer import BundleWriter
 
 ROLES = ("Fused", "P", "D")
@@ -382,11 +383,12 @@ def record(
     compacted: bool = True,
     token: Callable[[int], int] = lambda index: index,
     tune: Callable[[Any], None] = lambda _: None,
+    ring: RingOptions | None = None,
 ) -> Life:
     """Record the lifetime of a seed into a bundle at `path` and return it. `tune` may change its config."""
     rng = random.Random(seed)
     clock = itertools.count(1_000, 7)
-    writer = BundleWriter(path, meta={"seed": seed}, tokens=tokens)
+    writer = BundleWriter(path, meta={"seed": seed}, tokens=tokens, ring=ring)
 
     def open_recorder(config: Any) -> Any:
         return writer.recorder(

@@ -1,6 +1,7 @@
-"""A program that records a scheduler until it is killed: `python -m tests.trace.recording_process BUNDLE LOG`.
+"""A program that records a scheduler until it is killed: `python -m tests.trace.recording_process BUNDLE LOG [RING]`.
 
-Writes to LOG, a line a round, how many calls were made behind it and when (monotonic seconds).
+RING: so many seconds are kept, by a keeper beside it. Writes to LOG, a line a round, how many calls were made behind it
+and when (monotonic seconds).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from tsviz.adapters.tokenspeed import engine_of, load_real, recording_module
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
+from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
 from tsviz.trace.writer import BundleWriter
 
 
@@ -77,6 +79,9 @@ def recorded(real: Any, writer: BundleWriter) -> tuple[Any, Any]:
 
 
 if __name__ == "__main__":
-    target = BundleWriter(Path(sys.argv[1]), meta={})
+    kept = RingOptions(float(sys.argv[3]), None, ("crash",)) if len(sys.argv) > 3 else None
+    target = BundleWriter(Path(sys.argv[1] + (SUFFIX if kept else "")), meta={}, tokens="identity", ring=kept)
+    if kept is not None:
+        start_keeper(target.path)
     with Path(sys.argv[2]).open("w") as out:
         serve(*recorded(load_real(), target), out, 0.002)

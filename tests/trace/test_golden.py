@@ -17,9 +17,9 @@ NAMES = [f"{path.parent.name}/{path.name}" for path in GOLDEN]
 
 
 def test_there_is_a_golden_bundle_of_every_kind() -> None:
-    """Schema 1.0 is kept hot and cold, with full and with identity tokens."""
-    expected = {"1.0/fused-hot", "1.0/fused-cold", "1.0/d-identity-hot", "1.0/d-identity-cold"}
-    assert expected <= set(NAMES)
+    """Every schema is kept hot and cold, with full and with identity tokens."""
+    kinds = ("fused-hot", "fused-cold", "d-identity-hot", "d-identity-cold")
+    assert {f"{schema}/{kind}" for schema in ("1.0", "1.1") for kind in kinds} <= set(NAMES)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=NAMES)

@@ -9,9 +9,10 @@ from textual.binding import Binding
 
 from tests.tui.desks import FakeDesk
 from tests.tui.fakes import FullView
-from tests.tui.helpers import main_screen, pane_text, press, rest
+from tests.tui.helpers import main_screen, pane_text, press, rest, screen_text
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.keymap import PROBLEM, chosen_keys, keymap_of, screens
+from tsviz.tui.screens.pages import PagesScreen
 
 
 def test_every_binding_of_every_screen_has_an_id_and_help() -> None:
@@ -94,7 +95,7 @@ def test_the_file_is_read(kept: Path) -> None:
 
 async def test_chosen_keys_hold_on_every_screen() -> None:
     """ctrl+n steps; in the findings g jumps, and its last line says so; what is wrong is said at the start."""
-    keymap = {"round.next": "ctrl+n", "findings.jump": "g", "nonsense": "y"}
+    keymap = {"round.next": "ctrl+n", "findings.jump": "g", "nonsense": "y", "pages.round.next": "ctrl+n"}
     app = DebuggerApp(FullView(), start_round=61, desk=FakeDesk(), keymap=keymap)
     async with app.run_test(size=(120, 40)) as pilot:
         await rest(pilot)
@@ -104,6 +105,11 @@ async def test_chosen_keys_hold_on_every_screen() -> None:
         await pilot.press("f", "down", "g")
         await rest(pilot)
         assert main_screen(app).scene.round == 290
+        await pilot.press("m", "n", "ctrl+n")
+        await rest(pilot)
+        assert isinstance(app.screen, PagesScreen)
+        assert app.screen.scene.round == 291
+        assert "ctrl+n next" in screen_text(app)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tsviz.tui.app import DebuggerApp
 from tsviz.tui.keys import KEYS, bindings
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.main import MainScreen
+from tsviz.tui.screens.pages import PagesScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.widgets.pane import Pane
 
@@ -331,6 +332,25 @@ async def test_the_palette_offers_every_action() -> None:
         await pilot.pause(0.2)
         await settle(pilot)
         assert screen.scene.round == 71
+
+
+async def test_the_palette_offers_the_actions_of_another_screen() -> None:
+    """Over the pages it knows the keys of the pages, and does what they do."""
+    async with app_at().run_test(size=SIZE) as pilot:
+        await settle(pilot)
+        await pilot.press("m")
+        await settle(pilot)
+        pages = pilot.app.screen
+        assert isinstance(pages, PagesScreen)
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.2)
+        await pilot.press(*"Ten rounds forward")
+        await pilot.pause(0.5)
+        await pilot.press("enter")
+        await pilot.pause(0.2)
+        await settle(pilot)
+        assert pilot.app.screen is pages
+        assert pages.scene.round == 71
 
 
 @pytest.mark.parametrize("key", ["ctrl+q"])

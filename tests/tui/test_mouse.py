@@ -122,7 +122,7 @@ async def test_tabs_open_by_click_where_the_terminal_is_narrow() -> None:
         screen = await click_text(pilot, "tabs", "Inspector")
         assert screen.scene.focus == "inspector"
         assert screen.query_one("#inspector").display
-        assert not screen.query_one("#round").display
+        assert not screen.query_one("#round-box").display
 
 
 async def test_a_click_on_a_pane_gives_it_the_focus() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tsviz.tui.numbers import bar, clock_time, counted, level, percent
+from tsviz.tui.destination import moment_of
+from tsviz.tui.numbers import bar, clock_time, counted, instant, level, percent
 
 
 def test_numbers_carry_separators_and_units() -> None:
@@ -46,3 +47,21 @@ def test_a_bar_is_exact_to_an_eighth_and_never_lies_at_its_ends() -> None:
 def test_a_level_is_full_only_for_everything() -> None:
     """1,023 of 1,024 pages are drawn below full, one page above nothing."""
     assert [level(n, 1024) for n in (0, 1, 512, 1023, 1024)] == [" ", "▁", "▄", "▇", "█"]
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "step_ns", "text"),
+    [
+        (0, 12e6, "0.00s"),
+        (12_345_678_901, 1e6, "12.346s"),
+        (59_996_000_000, 20e6, "1m00.00s"),
+        (123_456_000_000, 300e6, "2m03.5s"),
+        (7_384_000_000_000, 9e9, "2h03m04s"),
+    ],
+)
+def test_an_instant_has_the_digits_of_its_step_and_is_what_go_to_takes(time_ns: int, step_ns: float, text: str) -> None:
+    """On an axis of 12 ms a column hundredths of a second differ; typed again it is the moment, within a step."""
+    assert instant(time_ns, step_ns) == text
+    moment = moment_of(text)
+    assert moment is not None
+    assert abs(moment.time_ns - time_ns) <= step_ns

@@ -18,6 +18,7 @@ from tsviz.replay.pages_values import PageGroup, PageLife, PagesMap
 from tsviz.replay.recorded import open_view
 from tsviz.trace.reader import open_bundle
 from tsviz.tui.app import DebuggerApp
+from tsviz.tui.pages_keys import PAGES_KEYS
 from tsviz.tui.pages_scene import PagesScene
 from tsviz.tui.panes.page_card import page_facts
 from tsviz.tui.panes.pages import geometry, pages_map, parent_at, under
@@ -254,5 +255,5 @@ def test_help_and_legend_have_a_line_for_everything() -> None:
     """Every code of a page and every key is explained."""
     legend = "\n".join(line.text for line in pages_legend(90))
     assert all(name in legend for name in v.CODES)
-    assert "escape" not in "\n".join(line.text for line in pages_help(90))
+    assert "escape" not in "\n".join(line.text for line in pages_help(PAGES_KEYS, 90))
     assert PageLife(0, 1, (), True).events == ()

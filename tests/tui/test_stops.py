@@ -99,11 +99,11 @@ async def test_a_click_opens_an_entry_and_another_puts_the_cursor_on_it(incident
         document = pane.document  # type: ignore[attr-defined]
         y = next(y for y in range(document.height) if document.line(y).text.startswith("  11 "))
         x = document.line(y).text.index("▸", 20)
-        await pilot.click(pane, offset=(x + 1, y + 1))
+        await pilot.click(pane, offset=(x, y))
         await settle(pilot)
         assert 11 in screen.scene.folds
         assert "attempt decode" in pane_text(pilot.app, "round")
-        await pilot.click(pane, offset=(8, y + 1))
+        await pilot.click(pane, offset=(8, y))
         assert (await settle(pilot)).scene.position == "101.11"
 
 

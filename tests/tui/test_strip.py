@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from tests.tui.conftest import Incident
-from tsviz.tui.strip import NO_WINDOW, Strip, StripAsk, Window
+from tests.tui.fakes import HEAD, FakeView
+from tests.tui.helpers import pane_text, press
+from tsviz.replay.moments import AtRound
+from tsviz.replay.snapshot import Snapshot
+from tsviz.replay.timeline import Lane as TimelineLane
+from tsviz.tui.app import DebuggerApp
+from tsviz.tui.strip import NO_WINDOW, TIME, Lane, Strip, StripAsk, Window
 from tsviz.tui.strips import fetch_strip
 
 
@@ -92,3 +101,126 @@ def test_without_an_index_the_marks_of_decisions_are_missing(incident: Incident)
     assert "retraction" in found.marks
     assert "grant" not in found.marks
     assert found.active_pages == ()
+
+
+STARTS_MS = (0, 10, 20, 30, 70, 80)
+
+
+class Clock(FakeView):
+    """Six rounds that begin at `STARTS_MS`; chat-1 is there in rounds 1 to 2, chat-2 in 2 to 6, log-7 in 4 to 5."""
+
+    def __init__(self) -> None:
+        super().__init__(replace(HEAD, rounds=6))
+
+    def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
+        """Return a snapshot with the begin of the round."""
+        return replace(super().snapshot(round_, selected), start_ns=STARTS_MS[round_ - 1] * 10**6)
+
+    def round_at(self, time_ns: int, *, wall: bool) -> AtRound:
+        """Return the last round that began by then."""
+        assert not wall
+        return AtRound(sum(start * 10**6 <= time_ns for start in STARTS_MS))
+
+    def lanes(self, first_round: int, last_round: int) -> list[TimelineLane]:
+        """Return the three requests."""
+        there = (("chat-1", 1, 2), ("chat-2", 2, 6), ("log-7", 4, 5))
+        found = [TimelineLane(number, name, first, last) for number, (name, first, last) in enumerate(there)]
+        return [lane for lane in found if lane.first_round <= last_round and lane.last_round >= first_round]  # type: ignore[operator]
+
+    def timeline(
+        self, first_round: int, last_round: int, columns: int, submissions: Sequence[int]
+    ) -> tuple[bytes, ...]:
+        """Return 6 (decoding) where a request is there in the first round of a column, for one of which it waits: 2."""
+        firsts = [first_round + c * (last_round - first_round + 1) // columns for c in range(columns)]
+        lanes = {lane.submission: lane for lane in self.lanes(1, 6)}
+        at = {s: lanes[s] for s in submissions}
+        return tuple(
+            bytes([(2 if r == at[s].first_round else 6) * (at[s].first_round <= r <= at[s].last_round) for r in firsts])  # type: ignore[operator]
+            for s in submissions
+        )
+
+    def marks(self, first_round: int, last_round: int, columns: int) -> dict[str, tuple[int, ...]]:
+        """Return a retraction in round 4."""
+        firsts = [first_round + c * (last_round - first_round + 1) // columns for c in range(columns)]
+        ends = [*firsts[1:], last_round + 1]
+        return {"retraction": tuple(int(a <= 4 < b) for a, b in zip(firsts, ends, strict=True))}
+
+    @property
+    def decided_to(self) -> int:
+        """The last round."""
+        return 6
+
+
+def test_an_axis_of_time_gives_a_round_the_cells_that_it_took() -> None:
+    """Nine cells of 10 ms: rounds 1, 2, 3, then 4 for 40 ms, 5 and 6; lanes and marks follow, a click finds round 4."""
+    found = fetch_strip(Clock(), StripAsk(Window(1, 6), 9, 3, axis=TIME))
+    assert found.firsts == (1, 2, 3, 4, 4, 4, 4, 5, 6)
+    assert [list(lane.cells) for lane in found.lanes if isinstance(lane, Lane)] == [
+        [2, 6, 0, 0, 0, 0, 0, 0, 0],
+        [0, 2, 6, 6, 6, 6, 6, 6, 6],
+        [0, 0, 0, 2, 2, 2, 2, 6, 0],
+    ]
+    assert found.marks["retraction"] == (0, 0, 0, 1, 1, 1, 1, 0, 0)
+    assert found.cells_of(4) == range(3, 7)
+    assert found.round_at(5) == 4
+    assert [found.time_at(cell) for cell in (0, 4, 8)] == [0, 40 * 10**6, 80 * 10**6]
+
+
+def test_an_axis_of_time_puts_short_rounds_into_one_cell() -> None:
+    """Five cells of 20 ms: rounds 1 and 2 share the first; 3 and what is under way to 40 ms; 4, and the last round."""
+    found = fetch_strip(Clock(), StripAsk(Window(1, 6), 5, 3, axis=TIME))
+    assert found.firsts == (1, 3, 4, 4, 6)
+    assert found.cells_of(2) == range(1)
+    assert found.cells_of(5) == range(2, 4)
+
+
+def test_a_view_without_times_keeps_rounds() -> None:
+    """The axis is then one of rounds, and has no times."""
+    found = fetch_strip(FakeView(), StripAsk(Window(1, 300), 10, 3, axis=TIME))
+    assert found.time_at(3) is None
+    assert found.round_at(5) == 151
+
+
+def test_lanes_are_grouped_by_class_and_by_state() -> None:
+    """Two of class chat and one log, with how many are there; at round 4 chat-2 decodes, log-7 waits, chat-1 ended."""
+
+    def lines(**more: object) -> list[object]:
+        ask = StripAsk(Window(1, 6), 6, 8, here=4, **more)  # type: ignore[arg-type]
+        shown = fetch_strip(Clock(), ask).lanes
+        return [line.request if isinstance(line, Lane) else (line.name, line.lanes, line.there) for line in shown]
+
+    chat, log = ("chat", 2, (1, 2, 1, 1, 1, 1)), ("log", 1, (0, 0, 0, 1, 1, 0))
+    assert lines(group="class") == [chat, "chat-1", "chat-2", log, "log-7"]
+    assert lines(group="class", reverse=True) == [chat, "chat-2", "chat-1", log, "log-7"]
+    names = [line if isinstance(line, str) else line[0] for line in lines(group="state")]  # type: ignore[index]
+    assert names == ["waiting", "log-7", "decode", "chat-2", "ended", "chat-1"]
+
+
+def test_a_page_of_lanes_begins_with_the_head_of_its_group() -> None:
+    """Room for three lines: the second of the class is shown under the head of its class."""
+    shown = fetch_strip(Clock(), StripAsk(Window(1, 6), 6, 2, selected=1, group="class")).lanes
+    assert [line.request if isinstance(line, Lane) else line.name for line in shown] == ["chat", "chat-2"]
+
+
+async def test_the_keys_of_the_timeline_change_axis_groups_and_direction() -> None:
+    """T: time and back; G: class, state, none; R in the timeline turns the lanes, elsewhere the requests."""
+    async with DebuggerApp(Clock(), start_round=4).run_test(size=(120, 40)) as pilot:
+        screen = await press(pilot, "T")
+        axis = pane_text(pilot.app, "timeline").splitlines()[-1]
+        assert axis.split()[0] == "time"
+        assert "0.000s" in axis
+        assert "0.080s" in axis
+        await press(pilot, "G")
+        assert "chat" in pane_text(pilot.app, "timeline")
+        assert "by class" in pane_text(pilot.app, "timeline")
+        await press(pilot, "G", "G", "T")
+        assert (screen.scene.axis, screen.scene.lane_group) == ("rounds", "")
+        await press(pilot, "4", "R")
+        assert [lane.request for lane in screen.scene.strip.lanes] == ["log-7", "chat-2", "chat-1"]  # type: ignore[union-attr]
+        assert not screen.scene.reverse
+        await press(pilot, "1", "o", "R")
+        assert "by arrival, reversed" in pane_text(pilot.app, "requests-title")
+        entries = [e for e in screen.scene.frame.listing.entries if e >= 0]  # type: ignore[union-attr]
+        assert entries == sorted(entries, reverse=True)
+        await press(pilot, "o")
+        assert not screen.scene.reverse

@@ -86,7 +86,7 @@ def test_no_page_is_told_by_colour_alone() -> None:
     words = [mark.word for mark in (*PAGE_MARKS.values(), UNBOUND)]
     assert len(set(glyphs)) == len(glyphs)
     assert len(set(words)) == len(words)
-    assert "role--lit { text-style: bold underline; }" in themes.role_styles("Pane")
+    assert themes.role_style("lit", themes.DEFAULTS, no_color=True).underline
     signs = [glyph for glyph, _, _ in EVENT_SIGNS]
     assert len(set(signs)) == len(signs)
 

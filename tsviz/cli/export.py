@@ -11,7 +11,8 @@ import click
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
-from .traces import unreadable, whole_traces
+from .sql import end_without
+from .traces import traces_or_parts, unreadable
 
 if TYPE_CHECKING:
     from tsviz.query.locked import Locked
@@ -43,6 +44,13 @@ _MEMORY_BYTES = 2 << 30
     metavar="FILE",
     help="Write one trace as a file that the Perfetto UI opens.",
 )
+@click.option(
+    "--otel",
+    "otel",
+    type=OutputPath(dir_okay=False),
+    metavar="FILE",
+    help="Write the requests of one trace as OpenTelemetry spans (OTLP JSON).",
+)
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Only this table; may be given again.")
 @format_option
 def command(
@@ -50,10 +58,13 @@ def command(
     directory: Path | None,
     csv: Path | None,
     perfetto: Path | None,
+    otel: Path | None,
     tables: tuple[str, ...],
     form: str,
 ) -> None:
-    """Write TRACE (bundles, folders of bundles, patterns) as a dataset, as CSV, or for the Perfetto UI.
+    """Write TRACE (bundles, folders, patterns; TRACE@NODE/RANK: a part) as a dataset, as CSV, for Perfetto or as spans.
+
+    A bundle of a folder or pattern that cannot be read is named and left out, and the command ends with code 3.
 
     Parquet: one folder a table, partitioned by trace, node and rank, sorted, for DuckDB, Spark, Trino, Daft or pandas;
     decided tables too where they are recorded or indexed. docs/export.md has the statements that read it.
@@ -63,47 +74,61 @@ def command(
     duckdb -c "SELECT count(*) FROM read_parquet('run.parquet/rounds/**/*.parquet', hive_partitioning = true)"
     tsviz export run.tsviz --csv run.csv
     tsviz export run.tsviz --perfetto run.pftrace     open it at ui.perfetto.dev
+    tsviz export run.tsviz --otel run.otlp.jsonl      a span a request, with what was decided about it
     """
     from tsviz.query.export import exported_tables
-    from tsviz.query.paths import bundles_of
+    from tsviz.query.opening import open_several, open_with_tables
+    from tsviz.query.paths import bundles_of, unnamed
     from tsviz.replay.index import open_indexed
     from tsviz.trace.errors import TraceError
 
-    if sum(target is not None for target in (directory, csv, perfetto)) != 1:
-        raise CliError(ExitCode.USAGE, "expected one of --parquet, --csv and --perfetto")
+    if sum(target is not None for target in (directory, csv, perfetto, otel)) != 1:
+        raise CliError(ExitCode.USAGE, "expected one of --parquet, --csv, --perfetto and --otel")
     if unknown := sorted(set(tables) - set(exported_tables())):
         raise CliError(ExitCode.USAGE, f"no table {unknown[0]}", "there are " + ", ".join(exported_tables()))
-    paths = bundles_of(whole_traces(traces))
+    given = traces_or_parts(traces, "a round is WHERE round = {round} in what reads it")
+    paths = bundles_of(given)
     with unreadable():
-        if perfetto is not None:
+        if perfetto is not None or otel is not None:
             _derive(paths)
-        bundles: list[Any] = [open_indexed(path) for path in paths]
+        bundles: list[Any]
+        try:
+            bundles, left_out = open_several(
+                lambda path: open_with_tables(open_indexed, path),
+                paths,
+                unnamed(paths, given),
+                (TraceError, LookupError),
+            )
+        except LookupError as error:
+            raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from None
     try:
         if directory is not None:
             rows = _parquet(bundles, directory, tables)
         elif csv is not None:
             rows = _csv(bundles, csv, tables)
         else:
-            assert perfetto is not None
             if tables or len(bundles) != 1:
-                raise CliError(ExitCode.USAGE, "--perfetto takes one trace, and no --table")
-            rows = [_perfetto(bundles, perfetto)]
+                raise CliError(ExitCode.USAGE, f"--{'otel' if otel else 'perfetto'} takes one trace, and no --table")
+            rows = [_perfetto(bundles, perfetto) if perfetto is not None else _otel(bundles, paths[0], otel)]
     except TraceError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
     except OSError as error:
         raise CliError(ExitCode.USAGE, str(error), "a file must be new, a directory new or empty") from error
     print_rows(rows, form)
+    end_without([str(one) for one in left_out])
 
 
 def _derive(paths: list[str]) -> None:
     """Derive what was decided: without it there are no waits and no flows."""
+    from tsviz.query.paths import split_part
     from tsviz.trace.reader import open_bundle
 
     from .why import decisions_of
 
-    for path in paths:
+    for path, chosen in map(split_part, paths):
         for part in open_bundle(path).parts:
-            decisions_of(part)
+            if chosen in (None, (part.node, part.rank)):
+                decisions_of(part)
 
 
 def _parquet(bundles: list[Any], directory: Path, tables: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -148,6 +173,29 @@ def _perfetto(bundles: list[Any], file: Path) -> dict[str, Any]:
         "file": str(file), "bytes": file.stat().st_size, "requests": written.request_tracks, "flows": written.flows,
         "counter_values": written.counter_values, **{f"{name}s": n for name, n in written.events.items()},
     }  # fmt: skip
+
+
+def _otel(bundles: list[Any], path: str, file: Path | None) -> dict[str, Any]:
+    from tsviz.adapters.otel import write_otlp
+    from tsviz.replay.identity import identity
+    from tsviz.trace.reader import open_bundle
+    from tsviz.version import __version__
+
+    from .otel_rows import spans_of
+
+    assert file is not None
+    if file.exists():
+        raise FileExistsError(f"{file}: expected a new file")
+    bundle = open_bundle(path)
+    draft = file.with_name(file.name + ".part")
+    try:
+        with draft.open("wb") as out:
+            seed = identity(bundle, bundle.parts[0])
+            written = write_otlp(spans_of(_locked(bundles), bundle), seed, out, __version__)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    return {"file": str(file), "bytes": file.stat().st_size, "spans": written.spans, "events": written.events.total()}
 
 
 def _locked(bundles: list[Any]) -> Locked:

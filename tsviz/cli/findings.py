@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
+from .following import Novelty, follow_option, grown, require_lines
+from .output import Format
 from .rows import format_option, print_rows
-from .traces import open_place, parse_place, unreadable
+from .traces import Place, open_place, parse_place, unreadable
 from .why import decisions_of
 
 if TYPE_CHECKING:
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
     "--fail-on", "fail_on", multiple=True, metavar="NAME", help="End with 6 (a broken invariant) or 1 if it is found."
 )
 @click.option("--recorded-only", is_flag=True, help="Do not derive decisions; what needs them is not checkable.")
+@follow_option
 @format_option
-def command(trace: str, everything: bool, fail_on: tuple[str, ...], recorded_only: bool, form: str) -> None:
+def command(
+    trace: str, everything: bool, fail_on: tuple[str, ...], recorded_only: bool, follow: bool, form: str
+) -> None:
     """Check TRACE for every documented finding (docs/findings.md).
 
     \b
@@ -35,7 +40,8 @@ def command(trace: str, everything: bool, fail_on: tuple[str, ...], recorded_onl
     tsviz findings traces/mixed-stall --all                     and what was not, and what could not be checked
     tsviz findings traces/mixed-stall --fail-on page_breach     code 6 if a page was owned twice
 
-    Every part is checked, unless TRACE names one. A check that lacks its tables is not checkable, never ok.
+    Every part is checked, unless TRACE names one. A check that lacks its tables is not checkable, never ok. With
+    --follow, what plans show of a recording is checked as it grows, and told once when it is found.
     """
     from tsviz.replay.findings import BY_NAME
 
@@ -43,6 +49,9 @@ def command(trace: str, everything: bool, fail_on: tuple[str, ...], recorded_onl
         if name not in BY_NAME:
             raise CliError(ExitCode.USAGE, f"--fail-on {name}: there are {', '.join(BY_NAME)}")
     place = parse_place(trace)
+    if follow:
+        _fail(place.path, _follow(place, Format(form)), fail_on)
+        return
     bundle, chosen = open_place(place)
     checked: list[Checked] = []
     for part in bundle.parts if place.node is None else [chosen]:
@@ -59,6 +68,34 @@ def command(trace: str, everything: bool, fail_on: tuple[str, ...], recorded_onl
     if not shown:
         click.echo("nothing found", err=True)
     _fail(place.path, checked, fail_on)
+
+
+def _follow(place: Place, form: Format) -> list[Checked]:
+    """Check a recording as it grows, and say each finding once; return those of its end."""
+    import sys
+
+    import pyarrow as pa
+
+    from tsviz.replay.findings import CHECKS, check_part
+    from tsviz.replay.findings_model import RECORDED
+
+    require_lines(form)
+    checks = [one for one in CHECKS if one.needs == RECORDED]
+    novelty = Novelty(form, sys.stdout.buffer, None)
+    told: dict[tuple[str, str], dict[str, Any]] = {}
+    checked: list[Checked] = []
+    for now in grown([str(place.path)]):
+        parts = [part for part in now.bundle.parts if place.node in (None, part.node)]
+        checked = [one for part in parts for one in check_part(now.bundle, part, None, checks)]
+        for one in checked:
+            if one.outcome == "found":
+                key = (one.check.name, str(one.positions[0]))
+                told.setdefault(key, _row(one) | {"at": key[1]})
+        if told:
+            novelty.write(pa.Table.from_pylist(list(told.values())))
+        if now.ended:
+            click.echo(f"the recording has ended: {now.rounds:,} rounds", err=True)
+    return checked
 
 
 def check(bundle: Bundle, part: Part, recorded_only: bool) -> tuple[list[Checked], Callable[[], Facts | None]]:

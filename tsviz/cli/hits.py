@@ -13,7 +13,7 @@ from .output import BINARY, Format, Held, quiet_pipe, write
 from .params import seconds_option
 from .rows import format_option
 from .sql import OPENER, end_without, failure, tell, terminal_width, typed
-from .traces import parse_position, whole_traces
+from .traces import parse_position, traces_or_parts
 
 if TYPE_CHECKING:
     from tsviz.replay.hits import Near, Wanted
@@ -44,7 +44,7 @@ def command(
     form: str,
     opener: str,
 ) -> None:
-    """List where PREDICATE holds in TRACE: a bundle, a folder of bundles or a quoted pattern.
+    """List where PREDICATE holds in TRACE: a bundle, a folder of bundles or a quoted pattern, or one part of it.
 
     A predicate is an SQL condition over the tables of docs/sql.md, which it names: rows of several tables go together
     by part, round and request. A query with a column `round` works as well. A verdict is a hit once, in the first round
@@ -96,7 +96,7 @@ def _run(
     from tsviz.replay.hits import LIMITS, hits_apart
 
     limits = replace(LIMITS, seconds=seconds, rows=limit)
-    traces = whole_traces([trace])
+    traces = traces_or_parts([trace], "--from {round} begins there")
     predicate, bundles = typed(predicate), bundles_of(traces)
     optional = unnamed(bundles, traces)
     try:
@@ -109,4 +109,4 @@ def _run(
         tell(f"{found.total}".replace("row", "position") + ("; --limit 0 gives all" if cut else ""))
     for note in (*map(str, found.unknown), *notes):
         tell(note)
-    end_without(found.left_out)
+    end_without([problem.message for problem in found.left_out])

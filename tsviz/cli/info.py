@@ -13,6 +13,7 @@ from .traces import open_place, parse_place, unreadable
 
 @click.command("info", short_help="Say what is in a trace.")
 @click.argument("trace")
+@click.option("--json", "form", flag_value="json", help="The same as --format json: everything, as one object.")
 @format_option
 def command(trace: str, form: str) -> None:
     """Say what TRACE is: where it comes from, its parts, how many rounds and requests, and how it ended."""

@@ -19,6 +19,7 @@ from .output import quiet_pipe
 
 COMMANDS = {
     "record": "Run a workload through a scheduler and record every round.",
+    "run": "Record a program that drives the real scheduler.",
     "info": "Say what is in a trace.",
     "sql": "Ask a trace with SQL.",
     "hits": "List the positions at which an SQL predicate holds.",
@@ -31,6 +32,11 @@ COMMANDS = {
     "verify": "Re-execute a trace and compare every round.",
     "whatif": "Run a trace again with a knob turned.",
     "diff": "Compare two traces, or the ranks of one.",
+    "redact": "Write a trace without what its prompts say.",
+    "repair": "Write what is left of a damaged or unfinished trace as a sound one.",
+    "merge": "Make one trace of those of several nodes, ranks or runs.",
+    "pack": "Write a trace as one file.",
+    "unpack": "Make a trace of a packed file.",
     "slice": "Cut some rounds out of a trace.",
     "minimize": "Shrink a trace while something still happens in it.",
     "repro": "Write a script that shows it on the real package alone.",

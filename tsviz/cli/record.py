@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from .exit_codes import CliError, ExitCode
 from .model_options import MODEL_NAMES, check_model_options, model_options
 from .params import OutputPath
+from .ringing import Keepers, ring_of, ring_options, signals_of
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     help="decisions also records why; only the twin knows. Default: plans for the real scheduler, else decisions.",
 )  # fmt: skip
 @click.option("--max-rounds", type=click.IntRange(min=1), help="Stop after so many rounds.")
+@ring_options
 @format_option
 @model_options
 @workload_options
@@ -59,6 +61,9 @@ def command(
     tokens: str,
     level: str | None,
     max_rounds: int | None,
+    ring: str | None,
+    trigger: tuple[str, ...],
+    keep: int,
     form: str,
     **options: Any,
 ) -> None:
@@ -72,6 +77,7 @@ def command(
     from tsviz.engine.workloads.errors import WorkloadError
     from tsviz.engine.workloads.registry import load
     from tsviz.trace.errors import CannotRecord
+    from tsviz.trace.ring import KEEPER_LOG
 
     from .recording import Recording, RefusedConfig
 
@@ -82,7 +88,10 @@ def command(
         requests = load(workload, plan.workload) if workload is not None else None
     except WorkloadError as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    level = level or ("plans" if scheduler == "real" else "decisions")
+    flight = ring_of(ring, trigger, keep)
+    level = level or ("plans" if scheduler == "real" or flight is not None else "decisions")
+    if flight is not None and level == "decisions":
+        raise CliError(ExitCode.USAGE, "--ring keeps plans; `tsviz index` derives the decisions of what is kept")
     if level == "decisions" and scheduler == "real":
         raise CliError(
             ExitCode.USAGE, "the real scheduler does not say why",
@@ -90,17 +99,22 @@ def command(
         )  # fmt: skip
     module = load_scheduler(scheduler)
     if model["model"] is not None:
+        if flight is not None:
+            raise CliError(ExitCode.USAGE, "--ring does not go with --model: a model's run is recorded whole")
         record_model(
             context, model, plan, module, requests, out, scheduler=scheduler, tokens=tokens, level=level, form=form
         )
         return
     assert requests is not None, "checked above"
-    stop = Stop()
+    stop, keepers = Stop(), Keepers()
+    for number in signals_of(flight):
+        signal.signal(number, lambda number, _: keepers.pull(f"signal {signal.Signals(number).name}"))
     began = time.monotonic()
     try:
         with Recording(
-            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level
+            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level, ring=flight
         ) as recording:
+            keepers.look(recording.homes)
             summaries = recording.run(stop)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
@@ -112,6 +126,10 @@ def command(
         stop.clear()
     seconds = time.monotonic() - began
     click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
+    for home in keepers.wait():
+        click.echo(
+            f"{home}: its keeper ended early ({home / KEEPER_LOG}): `tsviz repair` makes a trace of it", err=True
+        )
     for reason, count in requests.skipped.items():
         click.echo(f"{count} input rows skipped: {reason}", err=True)
     print_rows([summary_row(name, summary) for name, summary in summaries.items()], form)

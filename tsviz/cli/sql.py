@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from .exit_codes import CliError, ExitCode
+from .following import Novelty, follow_option, grown, require_lines
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
 from .params import seconds_option
-from .traces import whole_traces
+from .traces import traces_or_parts
 
 if TYPE_CHECKING:
     from tsviz.query.problem import Problem
@@ -54,6 +55,7 @@ def _bytes(_context: click.Context, _option: click.Parameter, text: str) -> int:
     show_default=True,
     help="Memory of the query engine; its process is held to twice that.",
 )
+@follow_option
 @click.option("--tables", is_flag=True, help="List tables, views and macros, and end.")
 @click.option("--schema", metavar="NAME", help="List the columns of one of them, and end.")
 @click.option("--opener", hidden=True, default=OPENER)
@@ -66,6 +68,7 @@ def command(
     limit: int,
     timeout: float,
     memory: int,
+    follow: bool,
     tables: bool,
     schema: str | None,
     opener: str,
@@ -73,6 +76,7 @@ def command(
     """Ask traces with SQL.
 
     TRACE is a bundle, a folder of bundles, or a quoted pattern such as "runs/*"; the column `trace` tells them apart.
+    TRACE@NODE/RANK is one part of it.
     The query is the last argument, or comes from --file or standard input. Data goes to standard output, everything
     else to standard error. `--tables` and `--schema NAME` need no trace; docs/sql.md has the whole reference.
 
@@ -81,6 +85,7 @@ def command(
     tsviz sql run.tsviz "FROM block_table('r17', 1204)"
     tsviz sql runs/ "SELECT trace, p99_ns / 1e6 AS p99_ms FROM ttft"
     tsviz sql a.tsviz b.tsviz --format csv -f query.sql > result.csv
+    tsviz sql serving --follow "SELECT round, retracted_requests FROM rounds WHERE retracted_requests > 0"
 
     A folder stands for the bundles right in it. Of these, and of a pattern's, one that cannot be read is named on
     standard error and left out, and the answer, which is of the others, ends with code 3.
@@ -98,7 +103,9 @@ def command(
                 _list_columns(schema, kind)
             else:
                 paths, sql = _split(arguments, file)
-                _run(whole_traces(paths), sql, kind, limit or None, timeout, memory, opener)
+                answer = _follow if follow else _run
+                given = traces_or_parts(paths, "in the query: WHERE round = {round}")
+                answer(given, sql, kind, limit or None, timeout, memory, opener)
     except KeyboardInterrupt:
         context.exit(ExitCode.INTERRUPTED)
 
@@ -163,13 +170,39 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
     for note in notes:
         tell(note)
-    end_without(left_out)
+    end_without([problem.message for problem in left_out])
 
 
-def end_without(left_out: Sequence[Problem]) -> None:
+def _follow(
+    paths: list[str], sql: str, form: Format, limit: int | None, timeout: float, memory: int, opener: str
+) -> None:
+    """Ask whenever more is committed, and write the rows that were not in the answer before."""
+    import pyarrow as pa
+
+    from tsviz.query.child import ask
+    from tsviz.query.locked import Limits
+    from tsviz.query.problem import QueryError
+
+    require_lines(form)
+    novelty = Novelty(form, sys.stdout.buffer, terminal_width())
+    limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
+    for now in grown(paths):
+        try:
+            with ask(paths, sql, limits, opener) as answer:
+                novelty.write(pa.Table.from_batches(list(answer), answer.schema))
+                total = answer.total
+        except QueryError as error:
+            raise failure(error.problem, sql) from error
+        if total is not None and (total.of > total.rows or not total.exact):
+            tell(f"{total}; --limit 0 gives all")
+        if now.ended:
+            tell(", ".join(f"{name}: {look.state}, {look.rounds:,} rounds" for name, look in now.looks.items()))
+
+
+def end_without(left_out: Sequence[str]) -> None:
     """Name the bundles that the answer is without; raises CliError if there are any."""
-    for problem in left_out:
-        tell(f"warning: left out: {problem.message}")
+    for reason in left_out:
+        tell(f"warning: left out: {reason}")
     if left_out:
         count = f"{len(left_out)} trace" + ("" if len(left_out) == 1 else "s")
         raise CliError(ExitCode.TRACE_UNREADABLE, f"{count} could not be read; the answer is of the others")

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from .exit_codes import CliError, ExitCode
-from .output import clean
 
 if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
@@ -45,17 +42,28 @@ def parse_place(text: str) -> Place:
     return place
 
 
-def whole_traces(paths: Sequence[str]) -> list[str]:
-    """Return traces for a command that is about all of each; a position behind one is passed over, and that is said."""
-    found = []
+def traces_or_parts(paths: Sequence[str], instead: str) -> list[str]:
+    """Return traces for a command that asks all rounds of each, or of the part that stands behind one.
+
+    A round behind one narrows nothing: raises CliError with what does, `instead`.
+    """
     for text in paths:
         head, at, tail = text.rpartition("@")
-        passed_over = bool(at) and not os.path.exists(text) and os.path.exists(head)  # noqa: PTH110 (see parse_place)
-        if passed_over and parse_position(tail, Path(head)) is not None:
-            click.echo(clean(f"{head}: the whole trace is read; the position {tail} is passed over"), err=True)
-            text = head
-        found.append(text)
-    return found
+        place = None if not at or os.path.exists(text) else parse_position(tail, Path(head))  # noqa: PTH110
+        if place is not None and place.round is not None:
+            part = "TRACE" if place.node is None else f"TRACE@{place.node}/{place.rank}"
+            hint = f"{part} without the round asks all of it; {instead.format(round=place.round)}"
+            raise CliError(ExitCode.USAGE, f"{text}: expected TRACE or TRACE@NODE/RANK, found round {tail!r}", hint)
+    return list(paths)
+
+
+def whole_traces(paths: Sequence[str]) -> list[str]:
+    """Return traces for a command that takes each as a whole. Raises CliError for a part or a round behind one."""
+    for text in paths:
+        head, at, tail = text.rpartition("@")
+        if at and not os.path.exists(text) and parse_position(tail, Path(head)) is not None:  # noqa: PTH110
+            raise CliError(ExitCode.USAGE, f"{text}: expected a whole trace, found {tail!r} behind the @")
+    return list(paths)
 
 
 def parse_position(text: str, path: Path) -> Place | None:

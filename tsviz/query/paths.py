@@ -1,14 +1,28 @@
-"""Which bundles an argument means: a bundle, a folder of bundles, or a pattern."""
+"""Which bundles an argument means: a bundle, a folder of bundles, or a pattern; or one part of each (`@NODE/RANK`)."""
 
 from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tsviz.trace.layout import BUNDLE_FILE
+
+_PART = re.compile(r"(?P<path>.+)@(?P<node>[A-Za-z0-9_-]+)/(?P<rank>\d+):?", re.DOTALL)
+
+
+def split_part(path: str) -> tuple[str, tuple[str, int] | None]:
+    """Return a path without the part that stands behind it as `@NODE/RANK`, and the part; None without one.
+
+    A path that exists as it stands has none.
+    """
+    match = _PART.fullmatch(path)
+    if match is None or os.path.exists(path):  # noqa: PTH110 (Path.exists raises for a loop of links)
+        return path, None
+    return match["path"], (match["node"], int(match["rank"]))
 
 
 def bundles_of(paths: Sequence[str]) -> list[str]:
@@ -16,9 +30,14 @@ def bundles_of(paths: Sequence[str]) -> list[str]:
 
     A folder that is no bundle stands for the bundles right in it; `*`, `?`, `[...]` and `**` are a pattern unless a
     file of that very name exists, and `**` alone looks deeper. What holds no bundle is returned as it is: opening it
-    says what is wrong.
+    says what is wrong. A part behind an argument stands behind each of its bundles.
     """
-    return [bundle for path in paths for bundle in _one(path) or [path]]
+    found = []
+    for path in paths:
+        whole, part = split_part(path)
+        behind = "" if part is None else f"@{part[0]}/{part[1]}"
+        found += [bundle + behind for bundle in _one(whole) or [whole]]
+    return found
 
 
 def unnamed(bundles: Sequence[str], paths: Sequence[str]) -> frozenset[str]:

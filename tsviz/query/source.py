@@ -6,6 +6,7 @@ The reader of `tsviz.trace` satisfies these protocols; tests pass fakes made of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -59,6 +60,23 @@ class Bundle(Protocol):
     @property
     def parts(self) -> Sequence[Part]:
         """The parts, in the order in which the catalog lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """A bundle of which one part is asked."""
+
+    name: str
+    parts: Sequence[Part]
+
+
+def narrowed(bundle: Bundle, node: str, rank: int) -> Narrowed:
+    """Return a bundle with one of its parts. Raises LookupError that names those there are."""
+    chosen = [part for part in bundle.parts if (part.node, part.rank) == (node, rank)]
+    if not chosen:
+        there = ", ".join(f"{part.node}/{part.rank}" for part in bundle.parts)
+        raise LookupError(f"no part {node}/{rank}; there are {there}")
+    return Narrowed(bundle.name, chosen)
 
 
 Opener = Callable[[str], Bundle]

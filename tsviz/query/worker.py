@@ -27,6 +27,8 @@ from tsviz.trace.layout import BUNDLE_FILE
 from . import frames
 from .catalog import Catalog
 from .locked import Limits, Locked
+from .opening import open_several, open_with_tables
+from .paths import split_part
 from .problem import Kind, Problem, QueryError
 from .source import Bundle, Opener
 
@@ -84,30 +86,19 @@ def _open(opener: str, paths: Sequence[str], optional: Sequence[str]) -> tuple[l
         raise QueryError(Problem(Kind.TRACE, f"opener: expected module:name, found {opener!r}"))
     module, _, name = opener.partition(":")
     open_bundle: Opener = getattr(importlib.import_module(module), name)
-    bundles, left_out = [], []
-    for path in paths:
-        try:
-            bundles.append(_opened(open_bundle, path))
-        except QueryError as error:
-            if path not in optional:
-                raise
-            left_out.append(error.problem)
-    if left_out and not bundles:
-        raise QueryError(left_out[0])
-    return bundles, left_out
+    bundles, left_out = open_several(lambda path: _opened(open_bundle, path), paths, optional, (QueryError,))
+    return bundles, [Problem(Kind.TRACE, one.reason) for one in left_out]
 
 
 def _opened(open_bundle: Opener, path: str) -> Bundle:
+    """Open a bundle; whatever goes wrong on data of others is a problem of the trace."""
     try:
-        bundle = open_bundle(path)
-        for part in bundle.parts:
-            part.tables()
+        return open_with_tables(open_bundle, path)
     except MemoryError as error:
         raise QueryError(Problem(Kind.TRACE, f"{path}: opening it takes more memory than allowed")) from error
     except Exception as error:
         text = str(error) or type(error).__name__
         raise QueryError(Problem(Kind.TRACE, text if path in text else f"{path}: {text}")) from error
-    return bundle
 
 
 def _limit(limits: Limits, seconds: float, paths: Sequence[str]) -> None:
@@ -134,7 +125,7 @@ def _file_bytes(path: str) -> int:
 
     Of a folder that is none only the files right in it count: it may be the root of everything.
     """
-    root = Path(path)
+    root = Path(split_part(path)[0])
     below: Any = os.walk(root) if (root / BUNDLE_FILE).is_file() else islice(os.walk(root), 1)
     total = 0
     for file in (Path(folder) / name for folder, _, names in below for name in names):

@@ -16,6 +16,7 @@ import numpy as np
 from tsviz.scheduler import decisions as d
 
 from .lifetimes import Longs, column
+from .rows_from import pieces, some
 from .why_facts import Facts
 
 TTFT, TPOT, OPEN = "ttft", "tpot", "no_first_token"
@@ -148,9 +149,9 @@ class _Times:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         part, life = facts.part, facts.life
-        rounds = part.table("rounds")
+        rounds = some(part, "rounds", ("round", "start_ns"))
         self._round, self._start = column(rounds, "round").astype(np.int64), column(rounds, "start_ns").astype(np.int64)
-        calls, submissions, events = part.table("calls"), part.table("submissions"), part.table("events")
+        calls, submissions = some(part, "calls", ("seq", "time_ns")), part.table("submissions")
         seq, time = column(calls, "seq").astype(np.int64), column(calls, "time_ns").astype(np.int64)
         made = column(submissions, "call_seq")
         at = np.searchsorted(seq, made)
@@ -158,22 +159,26 @@ class _Times:
         no_arrival = np.array(submissions["arrival_ns"].is_null().to_numpy(), np.bool_)
         self._submitted: Longs = time[at]
         self._arrival: Longs = np.where(no_arrival, self._submitted, column(submissions, "arrival_ns"))
-        applied = np.array(events["applied"].to_numpy(zero_copy_only=False), np.bool_)
-        tokens = np.where(applied, column(events, "token_count"), 0).astype(np.int64)
-        owner = column(events, "submission").astype(np.int64)
-        rows = np.flatnonzero((tokens > 0) & (owner >= 0))
-        self._landing_seq = column(events, "call_seq").astype(np.int64)[rows]
-        landed, owners = time[np.searchsorted(seq, self._landing_seq)], owner[rows]
-        self._tokens = np.bincount(owners, weights=tokens[rows], minlength=life.count).astype(np.int64)
-        self._first, self._last = np.full(life.count, -1, np.int64), np.full(life.count, -1, np.int64)
-        self._last[owners] = landed
-        self._first[owners[::-1]] = landed[::-1]
-        first_seq = np.full(life.count, -1, np.int64)
-        first_seq[owners[::-1]] = self._landing_seq[::-1]
+        self._tokens, self._first_tokens = np.zeros(life.count, np.int64), np.zeros(life.count, np.int64)
+        first_seq, last_seq = np.full(life.count, -1, np.int64), np.full(life.count, -1, np.int64)
+        for events in pieces(part, "events", ("round", "applied", "token_count", "submission", "call_seq")):
+            applied = np.array(events["applied"].to_numpy(zero_copy_only=False), np.bool_)
+            tokens = np.where(applied, column(events, "token_count"), 0).astype(np.int64)
+            owner = column(events, "submission").astype(np.int64)
+            rows = np.flatnonzero((tokens > 0) & (owner >= 0))
+            owner, tokens, landed = owner[rows], tokens[rows], column(events, "call_seq").astype(np.int64)[rows]
+            np.add.at(self._tokens, owner, tokens)
+            last_seq[owner] = landed
+            new = np.flatnonzero(first_seq[owner] < 0)[::-1]
+            first_seq[owner[new]] = landed[new]
+            with_first = landed == first_seq[owner]
+            np.add.at(self._first_tokens, owner[with_first], tokens[with_first])
+        self._first, self._last = (
+            np.where(at_seq < 0, -1, time[np.minimum(np.searchsorted(seq, at_seq), len(time) - 1)] if len(time) else -1)
+            for at_seq in (first_seq, last_seq)
+        )
         begun = (first_seq >= 0) & (first_seq < seq[0]) if len(seq) else first_seq >= 0
         self._untimed = begun | (self._before & no_arrival)
-        with_first = rows[self._landing_seq == first_seq[owners]]
-        self._first_tokens = np.bincount(owner[with_first], weights=tokens[with_first], minlength=life.count)
         self._end_of_trace = int(max(time[-1], self._start[-1])) if len(time) and len(self._start) else 0
 
     def untimed(self, submission: int) -> bool:
@@ -249,10 +254,9 @@ class _Times:
         if d.RETRACTED not in known.values() and not len(self._facts.life.runtime_retracts):
             return {}
         life, last = self._facts.life, self._facts.last_round
-        rows = life.op_rows.until(submission, last)
         highest, said = 0, dict[int, str]()
-        for row in rows.tolist():
-            begin, round_ = int(life.op_begin[row]), int(life.op_round[row])
+        for row in life.rows_until(submission, last).tolist():
+            begin, (round_, until) = int(life.op_begin[row]), life.row_rounds(row, last)
             if begin < 0:
                 said[round_] = d.SCHEDULED
                 continue
@@ -260,5 +264,7 @@ class _Times:
             highest = max(highest, int(life.prompt[submission]) + landed - 1 if landed else 0)
             end = begin + int(life.op_input[row])
             said[round_] = AGAIN if end <= highest else d.SCHEDULED
+            if until > round_:  # of a large trace: the same chunk in each round of a span
+                said[round_ + 1] = AGAIN
             highest = max(highest, end)
         return said

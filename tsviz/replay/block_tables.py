@@ -19,8 +19,11 @@ _HELD_CACHE = 1 << 14
 class RecordedTables:
     """Block tables of requests of one part, by (submission, round)."""
 
-    def __init__(self, changes: pa.Table, config: Mapping[str, Any]) -> None:
-        """`changes` are rows of `table_changes`, those of one request in order; `config` is the part's."""
+    def __init__(self, changes: pa.Table, config: Mapping[str, Any], *, kept: int = _HELD_CACHE) -> None:
+        """`changes` are rows of `table_changes`, those of one request in order; `config` is the part's.
+
+        `kept`: how many answers of `held` are remembered.
+        """
         self._rows = PerRequest(column(changes, "submission"), column(changes, "round"))
         self._round = column(changes, "round")
         self._code, self._names = _codes(changes["group"])
@@ -33,8 +36,8 @@ class RecordedTables:
         self._groups = {group["group_id"]: i for i, group in reversed(list(enumerate(config["cache_groups"])))}
         self._group_count = len(config["cache_groups"])
         self._block_tokens = {g["group_id"]: int(g["block_granularity"]) for g in config["cache_groups"]}
-        self._cached_held = lru_cache(_HELD_CACHE)(self._held)
-        self._cached_counts = lru_cache(_HELD_CACHE)(self._counts)
+        self._cached_held = lru_cache(kept)(self._held)
+        self._cached_counts = lru_cache(kept)(self._counts)
 
     def _apply(self, rows: np.ndarray) -> dict[str, list[int]]:
         codes = self._code[rows]

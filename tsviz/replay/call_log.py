@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from tsviz.trace import entries as e
@@ -18,13 +18,12 @@ from tsviz.trace.errors import Damaged
 from tsviz.trace.reader import Part
 from tsviz.trace.tokens import FULL
 
-from .event_rows import EventRows, Landed
-from .invented import InventedTokens
+from .event_rows import EVENT_COLUMNS, EventRows, Landed
+from .invented import Grown, InventedTokens
+from .rows_from import RowsFrom, some
 
 _CHUNK_ROWS = 1 << 16
 _TOKENS_LIMIT = 1 << 26
-_FIRST_ROWS = 1 << 12
-_NEVER = (1 << 63) - 1
 _PLAIN = frozenset((e.PLAN, e.CLEAR, e.CLEAR_L1, e.DRAIN))
 
 
@@ -49,15 +48,15 @@ class Call:
 
 
 class _Cursor:
-    """Walks a table whose rows belong to calls, in order of `call_seq`."""
+    """Walks a table whose rows belong to calls, in order of `call_seq`, its first column."""
 
-    def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
-        self._rows = self._iterate(table.select(["call_seq", *names]))
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._rows = self._iterate(batches)
         self._next: tuple[Any, ...] | None = next(self._rows, None)
 
     @staticmethod
-    def _iterate(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-        for batch in table.to_batches(max_chunksize=_CHUNK_ROWS):
+    def _iterate(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+        for batch in batches:
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def take(self, seq: int) -> list[tuple[Any, ...]]:
@@ -69,26 +68,10 @@ class _Cursor:
         return taken
 
 
-class TablesFrom(Part):
-    """A part of whose calls only those from one on are seen, with what belongs to them."""
-
-    def __init__(self, part: Part, first_round: int) -> None:
-        """`first_round`: round of the first call. Raises `TraceError` when a table cannot be read."""
-        self.__dict__.update(part.__dict__)
-        calls = part.table("calls")
-        rounds = calls["round"].to_numpy()
-        start = int(np.searchsorted(rounds, first_round))
-        seq = calls["seq"][start].as_py() if start < len(rounds) else _NEVER
-        self._rows = {"calls": calls.slice(start)}
-        for name in ("submissions", "events", "storage_keys"):
-            table = part.table(name)
-            rows = table.slice(int(np.searchsorted(table["call_seq"].to_numpy(), seq)))
-            # Few calls are made from here in most cases: a small first batch, as a batch is taken apart as a whole.
-            self._rows[name] = pa.concat_tables([rows.slice(0, _FIRST_ROWS), rows.slice(_FIRST_ROWS)])
-
-    def table(self, name: str) -> pa.Table:
-        """Return a table: of those that hold calls, the rows from the first call on."""
-        return self._rows[name] if name in self._rows else super().table(name)
+_NOTHING = (0, (0,))
+_CALLS = ("seq", "round", "kind", "outcome", "result", "items")
+_SPECS = ("call_seq", "request", "submission", "prompt_tokens", "max_new_tokens", "pages", "tail", "accepted")
+_KEYS = ("call_seq", "group_index", "key", "content_hash", "page_offset")
 
 
 class CallLog:
@@ -99,24 +82,28 @@ class CallLog:
         self._part = part
         self._columns = columns
         self._full = part.token_mode == FULL
-        self._invented = InventedTokens(part.prefix_tokens)
         self._held: dict[int, int] = {}
+        self._filling: dict[int, tuple[int, tuple[int]]] = {}
+        self._first_round: int | None = None
+        self._calls = RowsFrom(part, "calls", _CALLS, key="round")
+        self._events = RowsFrom(part, "events", ("call_seq", *EVENT_COLUMNS), key="call_seq")
+        self._specs = RowsFrom(part, "submissions", _SPECS, key="call_seq")
+        self._keys = RowsFrom(part, "storage_keys", _KEYS, key="call_seq")
         self._pages: list[array[int]] = []
         self._prefixes: dict[int, list[int]] = {}
+        grown = None
         if self._full:
             self._pages = self._dictionary()
         else:
-            grown = part.table("grown_pages")
-            rows = (grown[name].to_pylist() for name in ("submission", "index", "page"))
-            for submission, index, page in zip(*rows, strict=True):
-                self._invented.learn_page(submission, index, page)
+            grown = Grown(some(part, "grown_pages", ("submission", "index", "page")))
             prefixes = part.table("key_prefixes")
             self._prefixes = dict(zip(prefixes["key"].to_pylist(), prefixes["pages"].to_pylist(), strict=True))
+        self._invented = InventedTokens(part.prefix_tokens, grown)
 
-    def since(self, rows: TablesFrom, held: Mapping[int, int]) -> CallLog:
-        """Return the log of the calls in `rows`; `held`: by live submission, how many tokens it holds before them."""
+    def since(self, round_: int, held: Mapping[int, int]) -> CallLog:
+        """Return the log from the first call of a round on; `held`: by live submission, its tokens before that."""
         log = copy(self)
-        log._part, log._held = rows, dict(held)
+        log._first_round, log._held, log._filling = round_, dict(held), {}
         return log
 
     def _dictionary(self) -> list[array[int]]:
@@ -133,16 +120,16 @@ class CallLog:
         return pages
 
     def __iter__(self) -> Iterator[Call]:
+        """Yield the calls. Raises `TraceError`."""
         part = self._part
-        events = EventRows(part.table("events"), full=self._full, limit=_TOKENS_LIMIT)
-        specs = _Cursor(
-            part.table("submissions"),
-            ("request", "submission", "prompt_tokens", "max_new_tokens", "pages", "tail", "accepted"),
-        )
-        keys = _Cursor(part.table("storage_keys"), ("group_index", "key", "content_hash", "page_offset"))
-        table = part.table("calls")
-        names = ("seq", "round", "kind", "outcome", "result", "items")
-        for batch in table.select(names).to_batches(max_chunksize=_CHUNK_ROWS):
+        calls = self._calls.since(self._first_round)
+        first = next(calls, None)
+        if first is None:
+            return
+        seq = None if self._first_round is None else int(first["seq"][0].as_py())
+        events = EventRows(self._events.since(seq), full=self._full, limit=_TOKENS_LIMIT)
+        specs, keys = _Cursor(self._specs.since(seq)), _Cursor(self._keys.since(seq))
+        for batch in chain((first,), calls):
             for seq, round_, kind, outcome, result, items in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 if kind == e.ADVANCE:
                     pieces = list(events.pieces(seq))
@@ -211,13 +198,18 @@ class CallLog:
         """Return results with their tokens, invented where the trace holds none."""
         if landed.tokens is not None:
             return landed
-        held, token = self._held, self._invented.token
+        held, filling = self._held, self._filling
         tokens: list[Sequence[int]] = []
         for submission, count in zip(landed.submissions, landed.counts, strict=True):
             if count == 1 and submission in held:
                 start = held[submission]
                 held[submission] = start + 1
-                tokens.append((token(submission, start),))
+                end, token = filling.get(submission, _NOTHING)
+                if start >= end:  # all tokens of a page are the same
+                    end = (start // self._part.prefix_tokens + 1) * self._part.prefix_tokens
+                    token = (self._invented.token(submission, start),)
+                    filling[submission] = end, token
+                tokens.append(token)
             else:
                 tokens.append(self._invent(submission, count, lands=True))
         return landed._replace(tokens=tokens)
@@ -234,7 +226,7 @@ class CallLog:
             return content_hash
         if key in self._prefixes:
             return prefix_hash(self._invented.chain(self._prefixes[key]), self._part.prefix_tokens)
-        return hashlib.sha256(f"a key without a request, {key}".encode()).hexdigest()
+        return unknown_hash(key)
 
 
 def _rows(piece: Landed | list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -248,6 +240,11 @@ def _rows(piece: Landed | list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
             piece.requests, piece.submissions, piece.counts, tokens, strict=True
         )
     ]
+
+
+def unknown_hash(key: int) -> str:
+    """Return what stands for the hash of a storage key while no request of the trace has had its prefix."""
+    return hashlib.sha256(f"a key without a request, {key}".encode()).hexdigest()
 
 
 def prefix_hash(tokens: Sequence[int], page_tokens: int) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from .causes import REFUSED, cause_words
 from .lifetimes import Longs, PerRequest, column, words
+from .rows_from import some
 from .snapshot import Cause, Reserve, Term
 
 RECORDED, DERIVED = "recorded", "derived"
@@ -44,20 +45,19 @@ class DecidedView:
         """
         self.source, self.last_round, self._groups, self._has_state = source, last_round, groups, has_state
         self._tables = tables
-        verdicts = tables.table("verdicts")
+        verdicts = some(tables, "verdicts", ("submission", "round", "cause", "holder", "rule", "op_id"))
         self._verdicts = PerRequest(column(verdicts, "submission"), column(verdicts, "round"))
         self._since = column(verdicts, "round")
         self._cause, self._holder = words(verdicts, "cause"), words(verdicts, "holder")
         self._rule, self._op = words(verdicts, "rule"), column(verdicts, "op_id")
-        refusals = tables.table("refusals")
+        refusals = some(tables, "refusals", ("submission", "round", "need_pages", "free_blocks", "reachable_blocks"))
         self._refusals = PerRequest(column(refusals, "submission"), column(refusals, "round"))
         self._need, self._free = refusals["need_pages"], column(refusals, "free_blocks")
         self._reachable = column(refusals, "reachable_blocks")
-        reserves = tables.table("reserves")
+        terms = {name: f"{name}_tokens" for name in ("decode", "rest_of_prompt", "headroom", "growth")}
+        reserves = some(tables, "reserves", ("submission", "round", *terms.values()))
         self._reserves = PerRequest(column(reserves, "submission"), column(reserves, "round"))
-        self._terms = {
-            name: column(reserves, f"{name}_tokens") for name in ("decode", "rest_of_prompt", "headroom", "growth")
-        }
+        self._terms = {name: column(reserves, field) for name, field in terms.items()}
         self._reserve_round = column(reserves, "round")
 
     @cached_property
@@ -65,7 +65,7 @@ class DecidedView:
         """The rounds of each mark that decisions tell (`timeline.DECIDED_MARKS`), rising, each once."""
         found = {}
         for mark, (name, field, said) in _MARKS.items():
-            table = self._tables.table(name)
+            table = some(self._tables, name, ("round", *filter(None, (field,))))
             rounds = column(table, "round").astype(np.int64)
             if field:
                 rounds = rounds[np.array(words(table, field), dtype=object) == said]

@@ -6,6 +6,7 @@ columns, and the columns that a result does not use are read only when another e
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,11 +17,11 @@ import pyarrow.compute as pc
 
 from tsviz.trace import entries as e
 
-_CHUNK_ROWS = 1 << 16
-_COLUMNS = (
+EVENT_COLUMNS = (
     "kind", "request", "submission", "op_id", "value", "applied", "token_count", "tokens", "candidate_count",
     "candidates",
 )  # fmt: skip
+"""What `pieces` yields of an event, beside its `call_seq`."""
 
 
 class Landed(NamedTuple):
@@ -38,9 +39,12 @@ class Landed(NamedTuple):
 class EventRows:
     """Walks the events of a part in order of `call_seq`."""
 
-    def __init__(self, table: pa.Table, *, full: bool, limit: int) -> None:
-        """`full`: whether tokens are recorded; a result of more than `limit` tokens is left to `rows`."""
-        self._batches = iter(table.select(["call_seq", *_COLUMNS]).to_batches(max_chunksize=_CHUNK_ROWS))
+    def __init__(self, batches: Iterator[pa.RecordBatch], *, full: bool, limit: int) -> None:
+        """`batches`: the rows, with `call_seq` and `EVENT_COLUMNS`. `full`: whether tokens are recorded.
+
+        A result of more than `limit` tokens is left to `rows`.
+        """
+        self._batches = batches
         self._full, self._limit = full, limit
         self._batch: _Batch | None = None
         self._place = 0
@@ -63,7 +67,7 @@ class EventRows:
                 return
             end = batch.end_of(first)
             self._place = end
-            yield batch.landed(first, end) if batch.plain[first:end].all() else batch.rows(first, end)
+            yield batch.landed(first, end) if batch.plain(first, end) else batch.rows(first, end)
             if end < len(batch.seqs):
                 return
             self._ahead()
@@ -79,7 +83,12 @@ class _Batch:
         self.seqs: list[int] = seqs.tolist()
         self._ends: list[int] = [*(np.flatnonzero(np.diff(seqs)) + 1).tolist(), len(seqs)]
         self._ended = 0
-        self.plain = self._plain(limit)
+        self._others: list[int] = np.flatnonzero(~self._plain(limit)).tolist()
+
+    def plain(self, first: int, end: int) -> bool:
+        """Whether all of these rows are results that landed."""
+        at = bisect_left(self._others, first)
+        return at == len(self._others) or self._others[at] >= end
 
     def _plain(self, limit: int) -> npt.NDArray[np.bool_]:
         batch = self._batch
@@ -125,4 +134,4 @@ class _Batch:
 
     def rows(self, first: int, end: int) -> list[tuple[Any, ...]]:
         """Return rows as tuples."""
-        return list(zip(*(self._list(name)[first:end] for name in _COLUMNS), strict=True))
+        return list(zip(*(self._list(name)[first:end] for name in EVENT_COLUMNS), strict=True))

@@ -97,7 +97,9 @@ def _made(bundle: Bundle, part: Part, facts: Facts | None, check: Check, why_not
         return NotCheckable(
             check.name, "not checkable without decisions (tsviz index)" + (f": {why_not}" if why_not else "")
         )
-    dropped = sorted({str(name) for name in part.table("gaps")["table"].to_pylist()} - {"forwards"})
+    first = part.meta.get("starts_at", 1)  # what was dropped in front of it, by a ring, takes nothing from the rest
+    gaps = [row for row in part.table("gaps").to_pylist() if row["last_round"] >= first]
+    dropped = sorted({str(row["table"]) for row in gaps} - {"forwards"})
     if dropped and check.needs != BUNDLE:
         return NotCheckable(check.name, f"rows were dropped while recording: {', '.join(dropped)} (table gaps)")
     return check.scan(Subject(bundle, part, facts), check.threshold)

@@ -9,9 +9,10 @@ import numpy as np
 
 from tsviz.scheduler import decisions as d
 
-from .findings_model import Ended, Subject, found, listed
+from .findings_model import Ended, Subject, found, listed, not_on_a_slice, starts_at
 from .lifetimes import NEVER, Longs, PerRequest, column, words
-from .predicates import Absent
+from .predicates import Absent, waited_before
+from .rows_from import pieces, some
 from .why_facts import Facts
 from .why_tree import counted
 
@@ -27,7 +28,7 @@ def facts_of(subject: Subject) -> Facts:
 
 def runs(facts: Facts) -> Iterator[tuple[int, str, str, int, int]]:
     """Yield (submission, cause, holder, first round, last round) of every run of verdicts, request by request."""
-    verdicts = facts.decided.table("verdicts")
+    verdicts = some(facts.decided, "verdicts", ("submission", "round", "cause", "holder"))
     rows = PerRequest(column(verdicts, "submission"), column(verdicts, "round"))
     owner, since = (rows.keys >> 32).tolist(), (rows.keys & 0xFFFF_FFFF).tolist()
     causes, holders = words(verdicts, "cause"), words(verdicts, "holder")
@@ -78,7 +79,7 @@ def _joined(waits: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
 
 
 def _least_empty(facts: Facts, first: int, last: int) -> int:
-    rounds = facts.part.table("rounds")
+    rounds = some(facts.part, "rounds", ("round", "empty_pages"))
     low, high = np.searchsorted(column(rounds, "round"), (first, last + 1))
     return int(column(rounds, "empty_pages")[low:high].min(initial=facts.parents))
 
@@ -86,7 +87,11 @@ def _least_empty(facts: Facts, first: int, last: int) -> int:
 def repeated_retraction(subject: Subject, times: int) -> Ended:
     """Judge: one request was retracted more than `times` times."""
     facts = facts_of(subject)
-    taken = [row for row in facts.decided.table("retractions").to_pylist() if row["outcome"] == d.RETRACTED]
+    taken = [
+        row
+        for row in some(facts.decided, "retractions", ("round", "outcome", "victim", "blocker")).to_pylist()
+        if row["outcome"] == d.RETRACTED
+    ]
     often = Counter(facts.submission_of(row["victim"], row["round"]) for row in taken)
     if not often or max(often.values()) <= times:
         return Absent("repeated_retraction", max(often.values(), default=0), times)
@@ -106,12 +111,12 @@ def repeated_retraction(subject: Subject, times: int) -> Ended:
 def starvation(subject: Subject, overtakes: int) -> Ended:
     """Judge: while a newcomer waited for pages more than `overtakes` later requests were admitted before it."""
     facts = facts_of(subject)
-    admissions, life = facts.decided.table("admissions"), facts.life
+    admissions, life = some(facts.decided, "admissions", ("submission", "round")), facts.life
     owner, at = column(admissions, "submission").astype(np.int64), column(admissions, "round").astype(np.int64)
     never = np.iinfo(np.int64).max
     first = np.full(life.count, never, np.int64)
     np.minimum.at(first, owner, at)
-    refusals = facts.decided.table("refusals")
+    refusals = some(facts.decided, "refusals", ("submission", "round"))
     refused = np.full(life.count, never, np.int64)
     np.minimum.at(refused, column(refusals, "submission").astype(np.int64), column(refusals, "round").astype(np.int64))
     most, best = 0, -1
@@ -136,7 +141,7 @@ def starvation(subject: Subject, overtakes: int) -> Ended:
 def never_fits(subject: Subject, requests: int) -> Ended:
     """Judge: more than `requests` requests can never be scheduled under this configuration."""
     facts = facts_of(subject)
-    verdicts = facts.decided.table("verdicts")
+    verdicts = some(facts.decided, "verdicts", ("round", "request", "cause", "rule"))
     causes, rules = np.array(words(verdicts, "cause"), dtype=object), np.array(words(verdicts, "rule"), dtype=object)
     hopeless = (causes == d.NEVER) | ((causes == d.HOLDBACK) & rules.astype(np.bool_))
     rows = verdicts.take(np.flatnonzero(hopeless)).to_pylist()
@@ -153,7 +158,7 @@ def never_fits(subject: Subject, requests: int) -> Ended:
 def readmission(subject: Subject, rounds: int) -> Ended:
     """Judge: a retracted request waited for more than `rounds` rounds while others finished or sent tokens."""
     facts = facts_of(subject)
-    states = facts.decided.table("states")
+    states = some(facts.decided, "states", ("submission", "round", "after"))
     rows = PerRequest(column(states, "submission"), column(states, "round"))
     after, at = words(states, "after"), column(states, "round")
     ends = np.sort(facts.life.end_round[facts.life.end_round != NEVER])
@@ -170,6 +175,12 @@ def readmission(subject: Subject, rounds: int) -> Ended:
         if until - first > most and others:
             most, best = until - first, (submission, first, until - 1, finished)
     if most <= rounds:
+        begin = starts_at(subject.part)
+        waits = [] if begin is None else waited_before(subject.part, begin, rounds)
+        if waits:
+            return not_on_a_slice(
+                "readmission_waits", f"whether {listed(waits)} had run before round {begin:,} is not in it"
+            )
         return Absent("readmission_waits", most, rounds)
     submission, first, last, finished = best
     name = facts.life.names[submission]
@@ -186,10 +197,10 @@ def readmission(subject: Subject, rounds: int) -> Ended:
 
 def _tokens(facts: Facts, first: int, until: int, submission: int) -> int:
     """Count tokens of other requests that landed between two rounds."""
-    events = facts.part.table("events")
-    round_ = column(events, "round")
-    inside = (round_ > first) & (round_ < until) & (column(events, "submission") != submission)
-    return int(column(events, "token_count")[inside].sum())
+    tokens = 0
+    for events in pieces(facts.part, "events", ("round", "submission", "token_count"), first + 1, until - 1):
+        tokens += int(column(events, "token_count")[column(events, "submission") != submission].sum())
+    return tokens
 
 
 def over_reservation(subject: Subject, percent: int) -> Ended:
@@ -198,8 +209,9 @@ def over_reservation(subject: Subject, percent: int) -> Ended:
     What was not used must come to a tenth of the pool.
     """
     facts = facts_of(subject)
-    reserves, life = facts.decided.table("reserves"), facts.life
-    refused = facts.decided.table("refusals").num_rows
+    reserves, life = some(facts.decided, "reserves", ("submission", "round", "headroom_tokens")), facts.life
+    refusals = column(some(facts.decided, "refusals", ("round",)), "round")
+    refused = len(refusals)
     rows = PerRequest(column(reserves, "submission"), column(reserves, "round"))
     headroom = column(reserves, "headroom_tokens")
     ended: Longs = np.flatnonzero((life.end_round != NEVER) & (life.end_kind == "finished")).astype(np.int64)
@@ -219,12 +231,11 @@ def over_reservation(subject: Subject, percent: int) -> Ended:
         return Absent("over_reservation", min(percent, 100 * unused // held) if held else 0, percent)
     waste.sort(key=lambda w: (-w[0], w[1]))
     who = [life.names[s] for tokens, s in waste if tokens]
-    first = column(facts.decided.table("refusals"), "round")
     return found(
         "over_reservation",
         f"headroom over-reservation: {unused:,} of {held:,} tokens of headroom ({100 * unused / held:.1f} %) were not"
         f" used by the requests that held them, while {refused:,} admissions were refused; most by {listed(who[:3])}",
-        (int(first[0]), int(first[-1])), who, headroom_tokens=held, unused_tokens=unused, refusals=refused,
+        (int(refusals[0]), int(refusals[-1])), who, headroom_tokens=held, unused_tokens=unused, refusals=refused,
     )  # fmt: skip
 
 
@@ -235,14 +246,17 @@ _WORTH = 10
 def leak(subject: Subject, blocks: int) -> Ended:
     """Judge: more than `blocks` blocks are gone when nothing is active and no operation is out."""
     facts = facts_of(subject)
-    pool = facts.decided.table("pool")
+    pool = some(facts.decided, "pool", ("round", "item", "group", "active_blocks", "available_blocks"))
     idle = (column(pool, "active_blocks") == 0) & (column(pool, "group") == 0)
     missing = facts.parents - column(pool, "available_blocks")
     for row in np.flatnonzero(idle & (missing > blocks)).tolist():
         round_, item = int(column(pool, "round")[row]), int(column(pool, "item")[row])
-        if facts.open_tickets(round_, item):
+        if facts.open_tickets(round_, item) > 0:
             continue
         gone = int(missing[row])
+        if (first := starts_at(subject.part)) is not None:
+            lacks = f"an operation from before round {first:,} may hold the {gone:,} blocks missing in {round_:,}"
+            return not_on_a_slice("leak", lacks)
         return found(
             "leak",
             f"leak: in round {round_:,} no request is active and no operation is out, yet {gone:,} of"

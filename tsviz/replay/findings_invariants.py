@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from .findings_decided import facts_of
-from .findings_model import Ended, Subject, found
-from .lifetimes import PerRequest, among, column, words
+from .findings_model import Ended, Subject, found, not_on_a_slice, starts_at
+from .findings_owners import CHANGES, Owners, Page
+from .lifetimes import among, column, words
 from .predicates import Absent
-from .why_facts import HOLDING, Facts
+from .rows_from import RowsFrom, pieces, some
+from .why_facts import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,13 @@ def page_breach(subject: Subject, breaches: int) -> Ended:
     among the available.
     """
     facts = facts_of(subject)
-    return _ended("page_breach", "page", [*_pool(facts), *_handed_out(subject, facts)], breaches)
+    first, short = starts_at(subject.part), list(_short(facts))
+    # Which operations from before a slice are still out is not in it: they may hold what is missing.
+    broken = [*_totals(facts), *(short if first is None else ()), *_handed_out(subject, facts)]
+    if first is not None and short and len(broken) <= breaches:
+        lacks = f"an operation from before round {first:,} may hold the blocks that are missing in {short[0].round:,}"
+        return not_on_a_slice("page_breach", lacks)
+    return _ended("page_breach", "page", broken, breaches)
 
 
 def _ended(name: str, what: str, broken: list[Broken], breaches: int) -> Ended:
@@ -59,33 +67,26 @@ def _ended(name: str, what: str, broken: list[Broken], breaches: int) -> Ended:
                  (broken[0].round, broken[-1].round), [], breaches=len(broken))  # fmt: skip
 
 
+_ROWS = (
+    "round", "kind", "request", "submission", "slot", "begin_tokens", "input_tokens", "prefill_tokens",
+)  # fmt: skip
+_PLANS = ("round", "prefill_rows", "decode_rows", "empty_pages")
+
+
 def _plans(subject: Subject) -> Iterator[Broken]:
     part, config = subject.part, subject.part.config
-    operations, rounds = part.table("operations"), part.table("rounds")
-    if "starts_at" in part.meta:  # a slice also has the last rows from before it, whose plans it does not have
-        operations = operations.slice(int(np.searchsorted(column(operations, "round"), part.meta["starts_at"])))
-    round_, names = column(operations, "round"), operations["request"]
-    for label, values in (("request", column(operations, "submission")), ("slot", column(operations, "slot"))):
-        for index, times in _twice(round_, values):
-            where = f"{label} {names[index].as_py() if label == 'request' else values[index]}"
-            yield Broken(f"one_row_a_{label}", int(round_[index]), where, "1 row", f"{times} rows")
-    begin, fed = column(operations, "begin_tokens"), column(operations, "input_tokens")
-    chunk = among(operations, "kind", ("prefill",))
-    cut = chunk & (begin + fed < column(operations, "prefill_tokens"))
-    last_chunk = np.zeros(len(chunk), np.bool_)
-    where_chunk = np.flatnonzero(chunk)
-    if len(where_chunk):
-        ends = np.append(np.flatnonzero(np.diff(round_[where_chunk])), len(where_chunk) - 1)
-        last_chunk[where_chunk[ends]] = True
-    for index in np.flatnonzero(cut & ~last_chunk).tolist():
-        yield Broken("head_of_line", int(round_[index]), f"request {names[index].as_py()}", "only the last prefill cut",
-                     "one cut with a prefill behind it")  # fmt: skip
+    rounds = some(part, "rounds", _PLANS)
     numbers = column(rounds, "round")
+    spent = np.zeros(len(numbers) + 1, np.int64)
+    # A slice also has the last rows from before it, whose plans it does not have.
+    for operations in pieces(part, "operations", _ROWS, first=part.meta.get("starts_at")):
+        round_, fed = column(operations, "round"), column(operations, "input_tokens")
+        chunk = among(operations, "kind", ("prefill",))
+        yield from _rows(operations, round_, chunk)
+        # Decodes of a decode role do not spend the budget.
+        spends = chunk if config["role"] == "D" else chunk | among(operations, "kind", ("decode",))
+        np.add.at(spent, np.searchsorted(numbers, round_[spends]), fed[spends])
     batch = column(rounds, "prefill_rows").astype(np.int64) + column(rounds, "decode_rows")
-    local = among(operations, "kind", ("prefill", "decode"))
-    spent = np.bincount(np.searchsorted(numbers, round_[local]), weights=fed[local], minlength=len(numbers))
-    if config["role"] == "D":  # decodes of a decode role do not spend the budget
-        spent = np.bincount(np.searchsorted(numbers, round_[chunk]), weights=fed[chunk], minlength=len(numbers))
     parents = max(0, int(config["num_device_pages"]) - 1)
     for name, values, limit in (
         ("batch_limit", batch, int(config["max_batch_size"])),
@@ -96,7 +97,27 @@ def _plans(subject: Subject) -> Iterator[Broken]:
             yield Broken(name, int(numbers[index]), "plan", f"at most {limit:,}", f"{int(values[index]):,}")
 
 
+def _rows(operations: Any, round_: Any, chunk: Any) -> Iterator[Broken]:
+    """Yield what is broken in the rows of some rounds."""
+    names = operations["request"]
+    for label, values in (("request", column(operations, "submission")), ("slot", column(operations, "slot"))):
+        for index, times in _twice(round_, values):
+            where = f"{label} {names[index].as_py() if label == 'request' else values[index]}"
+            yield Broken(f"one_row_a_{label}", int(round_[index]), where, "1 row", f"{times} rows")
+    ends = column(operations, "begin_tokens") + column(operations, "input_tokens")
+    cut = chunk & (ends < column(operations, "prefill_tokens"))
+    last_chunk = np.zeros(len(chunk), np.bool_)
+    where_chunk = np.flatnonzero(chunk)
+    if len(where_chunk):
+        last = np.append(np.flatnonzero(np.diff(round_[where_chunk])), len(where_chunk) - 1)
+        last_chunk[where_chunk[last]] = True
+    for index in np.flatnonzero(cut & ~last_chunk).tolist():
+        yield Broken("head_of_line", int(round_[index]), f"request {names[index].as_py()}", "only the last prefill cut",
+                     "one cut with a prefill behind it")  # fmt: skip
+
+
 _BLOCK_ROWS = 1 << 20
+_BLOCK_ROUNDS = 1 << 12
 
 
 def _twice(round_: Any, values: Any) -> Iterator[tuple[int, int]]:
@@ -116,8 +137,12 @@ def _twice(round_: Any, values: Any) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _pool(facts: Facts) -> Iterator[Broken]:
-    pool = facts.decided.table("pool")
+_POOL = ("round", "item", "group", "active_blocks", "available_blocks", "empty_blocks")
+
+
+def _totals(facts: Facts) -> Iterator[Broken]:
+    """Yield moments at which the blocks of the pool are more than there are."""
+    pool = some(facts.decided, "pool", _POOL)
     active, available = column(pool, "active_blocks").astype(np.int64), column(pool, "available_blocks")
     empty, group = column(pool, "empty_blocks"), column(pool, "group")
     for index in np.flatnonzero((group == 0) & ((empty > available) | (active + available > facts.parents))).tolist():
@@ -126,12 +151,17 @@ def _pool(facts: Facts) -> Iterator[Broken]:
             "pool_totals", round_, "pool", f"empty within available, with active at most {facts.parents:,}",
             f"{int(empty[index]):,} empty, {int(available[index]):,} available, {int(active[index]):,} active",
         )  # fmt: skip
-    if "starts_at" in facts.part.meta:  # which operations from before a slice are still out is not in it
-        return
+
+
+def _short(facts: Facts) -> Iterator[Broken]:
+    """Yield moments at which blocks are missing although no operation is out that is known."""
+    pool = some(facts.decided, "pool", _POOL)
+    active, available = column(pool, "active_blocks").astype(np.int64), column(pool, "available_blocks")
+    group = column(pool, "group")
     short = np.flatnonzero((group == 0) & (active + available < facts.parents))
     for index in short.tolist():
         round_, item = int(column(pool, "round")[index]), int(column(pool, "item")[index])
-        if not facts.open_tickets(round_, item):
+        if facts.open_tickets(round_, item) <= 0:
             yield Broken(
                 "pool_totals", round_, "pool", f"active and available make {facts.parents:,} with no operation out",
                 f"{int(active[index]) + int(available[index]):,}",
@@ -140,66 +170,27 @@ def _pool(facts: Facts) -> Iterator[Broken]:
 
 def _handed_out(subject: Subject, facts: Facts) -> Iterator[Broken]:
     """Yield pages that a plan takes as fresh while another live request's table holds them."""
-    changes = subject.part.table("table_changes")
-    owner = _Owners(facts)
-    zeroed = subject.part.table("zeroed")
-    groups = {name: index for index, name in reversed(list(enumerate(facts.groups)))}
-    fresh: dict[int, set[tuple[int, int]]] = {}
-    for at, group, page in zip(
-        column(zeroed, "round").tolist(), words(zeroed, "group"), column(zeroed, "page").tolist(), strict=True
-    ):
-        fresh.setdefault(at, set()).add((groups.get(group or "", -1), page))
-    holders = PerRequest(column(changes, "submission"), column(changes, "round"))
-    touched: dict[int, set[int]] = {}
-    for key in holders.keys.tolist():
-        touched.setdefault(key & 0xFFFF_FFFF, set()).add(key >> 32)
-    for round_ in sorted(fresh.keys() | touched.keys()):
-        if round_ > facts.last_round:
-            break
-        taken = owner.step(round_, touched.get(round_, set()), fresh.get(round_, set()))
-        for (index, page), first, second in taken:
-            yield Broken(
-                "page_owned_twice", round_, f"page {page} of {facts.groups[index]}", f"fresh for {second!r} alone",
-                f"still in the table of {first!r}",
-            )  # fmt: skip
+    owners = Owners(facts)
+    changes = RowsFrom(subject.part, "table_changes", CHANGES, key="round")
+    zeroed = RowsFrom(subject.part, "zeroed", ("round", "group", "page"), key="round")
+    for begin in range(0, facts.last_round + 1, _BLOCK_ROUNDS):
+        end = min(begin + _BLOCK_ROUNDS, facts.last_round + 1) - 1
+        taken, written = zeroed.between(begin, end), _by_round(changes.between(begin, end))
+        fresh: dict[int, set[Page]] = {}
+        for at, group, page in zip(
+            column(taken, "round").tolist(), words(taken, "group"), column(taken, "page").tolist(), strict=True
+        ):
+            fresh.setdefault(at, set()).add((owners.group(group), page))
+        for round_ in sorted(fresh.keys() | written.keys()):
+            for (index, page), first, second in owners.step(round_, written.get(round_, []), fresh.get(round_, set())):
+                yield Broken(
+                    "page_owned_twice", round_, f"page {page} of {facts.groups[index]}", f"fresh for {second!r} alone",
+                    f"still in the table of {first!r}",
+                )  # fmt: skip
 
 
-class _Owners:
-    """Which live tables hold which pages, round by round, forwards."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._names, self._tables = facts.life.names, facts.tables
-        self._held: dict[int, frozenset[tuple[int, int]]] = {}
-        states, pool = facts.decided.table("states"), facts.decided.table("pool")
-        self._moments = ((column(states, "round").astype(np.int64) << 32) | column(states, "item")).tolist()
-        self._of, self._after = column(states, "submission").tolist(), words(states, "after")
-        self._position = 0
-        self._holding: set[int] = set()
-        self._behind = dict(zip(column(pool, "round").tolist(), column(pool, "item").tolist(), strict=True))
-
-    def step(
-        self, round_: int, touched: set[int], fresh: set[tuple[int, int]]
-    ) -> list[tuple[tuple[int, int], str, str]]:
-        """Move to behind the plan of a round; return fresh pages that two live requests hold then."""
-        self._advance(round_ << 32 | self._behind.get(round_, 0xFFFF_FFFF))
-        for submission in touched:
-            if submission in self._holding:
-                self._held[submission] = self._tables.held(submission, round_)
-        names, owner, twice = self._names, dict[tuple[int, int], int](), []
-        for submission in sorted(self._held, key=lambda s: (s in touched, s)) if fresh else ():
-            for page in sorted(self._held[submission] & fresh):
-                if page in owner:
-                    twice.append((page, names[owner[page]], names[submission]))
-                owner[page] = submission
-        return twice
-
-    def _advance(self, moment: int) -> None:
-        """Apply the transitions before a moment: who holds tables, and who no longer does."""
-        while self._position < len(self._moments) and self._moments[self._position] < moment:
-            submission = self._of[self._position]
-            if self._after[self._position] in HOLDING:
-                self._holding.add(submission)
-            else:
-                self._holding.discard(submission)
-                self._held.pop(submission, None)
-            self._position += 1
+def _by_round(changes: Any) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in changes.to_pylist():
+        found.setdefault(row["round"], []).append(row)
+    return found

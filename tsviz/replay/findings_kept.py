@@ -23,7 +23,16 @@ from .index import cache_directory, content_key
 from .predicates import Absent, Finding
 
 _FOLDER = "findings"
-_CODE = ("findings*.py", "predicates.py", "lifetimes.py", "why_facts.py", "diff*.py")
+_CODE = (
+    "findings*.py",
+    "predicates.py",
+    "lifetimes.py",
+    "why_facts.py",
+    "diff*.py",
+    "rows_from.py",
+    "life_of.py",
+    "lives.py",
+)
 _KINDS: Mapping[str, type[Finding | Absent | NotCheckable]] = {
     kind.__name__: kind for kind in (Finding, Absent, NotCheckable)
 }

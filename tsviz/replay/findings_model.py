@@ -38,6 +38,16 @@ class Subject:
 Ended = Finding | Absent | NotCheckable
 
 
+def starts_at(part: Part) -> int | None:
+    """Return the first round of a slice; None for a trace from its first round."""
+    return part.meta.get("starts_at") if hasattr(part, "meta") else None
+
+
+def not_on_a_slice(name: str, lacks: str) -> NotCheckable:
+    """Return how a check ends that asks for what came before a slice."""
+    return NotCheckable(name, f"not checkable on a slice: {lacks}")
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A named check: what it looks for, its threshold, and what reads the part."""

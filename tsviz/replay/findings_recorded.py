@@ -13,9 +13,10 @@ from tsviz.query.locked import Limits, Locked
 from tsviz.trace import entries as e
 
 from .diff import diff_ranks, first_to_disagree
-from .findings_model import Ended, NotCheckable, Subject, found, listed
+from .findings_model import Ended, NotCheckable, Subject, found, listed, not_on_a_slice, starts_at
 from .lifetimes import among, column, words
-from .predicates import NAMED, Absent, Tables
+from .predicates import NAMED, Absent, Tables, waited_before
+from .rows_from import pieces, some
 
 _LIMITS = Limits(memory_bytes=1 << 29, threads=1, seconds=60.0, rows=1 << 16)
 
@@ -38,7 +39,14 @@ def _ask(subject: Subject, sql: str) -> list[dict[str, Any]]:
 
 def named(name: str, subject: Subject, threshold: int) -> Ended:
     """Judge a named predicate (`predicates.NAMED`)."""
-    return NAMED[name].judge(subject.part, threshold)
+    ended = NAMED[name].judge(subject.part, threshold)
+    first = starts_at(subject.part)
+    if name == "head_of_line" and isinstance(ended, Absent) and first is not None:
+        waits = waited_before(subject.part, first, threshold)
+        if waits:
+            lacks = f"whether {listed(waits)} ran before round {first:,} is not in it"
+            return not_on_a_slice(name, lacks)
+    return ended
 
 
 TAX_SQL = "SELECT restarts, requests, computed_tokens, recomputed_tokens FROM recompute_tax"
@@ -48,10 +56,16 @@ FROM prefill_steps WHERE recomputed_tokens > 0 GROUP BY request ORDER BY tokens 
 
 
 def recompute_tax(subject: Subject, percent: int) -> Ended:
-    """Judge: more than `percent` of all prefilled positions had been computed before."""
+    """Judge: more than `percent` of all prefilled positions had been computed before.
+
+    A slice that does not show it may lack the rows before it that computed the positions first: it is not checkable.
+    """
     rows = _ask(subject, TAX_SQL)
     computed, again = (rows[0]["computed_tokens"], rows[0]["recomputed_tokens"]) if rows else (0, 0)
     if not computed or 100 * again <= percent * computed:
+        if (first := starts_at(subject.part)) is not None:
+            lacks = f"what was computed before round {first:,} is not in it, so that more may have been computed again"
+            return not_on_a_slice("recompute_tax", lacks)
         return Absent("recompute_tax", 100 * again // computed if computed else 0, percent)
     who = _ask(subject, TAXED_SQL)
     names = [row["request"] for row in who]
@@ -69,9 +83,11 @@ def low_hit_rate(subject: Subject, percent: int) -> Ended:
 
     Possible is the longest run of whole prefix pages, from the front, of a prompt that began to run in an earlier
     round, less the token that is always computed. Generated tokens are left out: the real possible rate may be higher.
-    Prompts must have at least a tenth of their tokens in common.
+    Prompts must have at least a tenth of their tokens in common. Of a slice the earlier prompts are not known.
     """
     part = subject.part
+    if (since := starts_at(part)) is not None:
+        return not_on_a_slice("low_hit_rate", f"prompts that began to run before round {since:,} are not in it")
     steps = _ask(
         subject, "SELECT submission, round, start_tokens FROM prefill_steps WHERE first ORDER BY round, submission"
     )
@@ -134,7 +150,7 @@ def acknowledgement(subject: Subject, rounds: int) -> Ended:
     And for longer than three times the slowest of its kind (copies, peers) that was answered.
     """
     part = subject.part
-    numbers = column(part.table("rounds"), "round").astype(np.int64)
+    numbers = column(some(part, "rounds", ("round",)), "round").astype(np.int64)
     if not len(numbers):
         return Absent("acknowledgement_missing", 0, rounds)
     last = int(numbers[-1])
@@ -158,38 +174,46 @@ def acknowledgement(subject: Subject, rounds: int) -> Ended:
 
 def _open_operations(subject: Subject) -> list[tuple[str, int, str]]:
     """Return the copies without an acknowledgement: in words, since which round, and no request."""
-    events, transfers = subject.part.table("events"), subject.part.table("transfers")
-    done = column(events, "op_id")[among(events, "kind", _ACKNOWLEDGED)]
-    begun, first = np.unique(column(transfers, "op_id"), return_index=True)
-    rows = transfers.take(first[~np.isin(begun, done)])
-    each = zip(column(rows, "op_id").tolist(), column(rows, "round").tolist(), words(rows, "kind"), strict=True)
-    return [(f"operation {op} ({kind or ''})", since, "") for op, since, kind in each]
+    every = pieces(subject.part, "events", ("round", "kind", "op_id"))
+    answered = [column(events, "op_id")[among(events, "kind", _ACKNOWLEDGED)] for events in every]
+    done = np.concatenate([np.zeros(0, np.int64), *answered])
+    out: dict[int, tuple[str, int, str]] = {}
+    for transfers in pieces(subject.part, "transfers", ("round", "op_id", "kind")):
+        begun, first = np.unique(column(transfers, "op_id"), return_index=True)
+        rows = transfers.take(first[~np.isin(begun, done)])
+        each = zip(column(rows, "op_id").tolist(), column(rows, "round").tolist(), words(rows, "kind"), strict=True)
+        for op, since, kind in each:
+            out.setdefault(op, (f"operation {op} ({kind or ''})", since, ""))
+    return [out[op] for op in sorted(out)]
 
 
 def _slowest(subject: Subject) -> int:
-    events = subject.part.table("events")
-    cause, round_ = column(events, "cause_round").astype(np.int64), column(events, "round").astype(np.int64)
-    ages = (round_ - cause)[among(events, "kind", _ACKNOWLEDGED) & (cause >= 0)]
-    return int(ages.max(initial=0))
+    slowest = 0
+    for events in pieces(subject.part, "events", ("round", "kind", "cause_round")):
+        cause, round_ = column(events, "cause_round").astype(np.int64), column(events, "round").astype(np.int64)
+        ages = (round_ - cause)[among(events, "kind", _ACKNOWLEDGED) & (cause >= 0)]
+        slowest = max(slowest, int(ages.max(initial=0)))
+    return slowest
 
 
 def _open_peers(subject: Subject) -> tuple[list[tuple[str, int, str]], int]:
     """Return remote rows without an answer, and how many rounds the slowest answered one took."""
-    operations, events = subject.part.table("operations"), subject.part.table("events")
-    remote = operations.filter(among(operations, "kind", ("remote_prefill", "remote_decode")))
-    if not remote.num_rows:
+    remote: list[tuple[str | None, int, int, str | None]] = []
+    for operations in pieces(subject.part, "operations", ("round", "kind", "submission", "request")):
+        sent = operations.filter(among(operations, "kind", ("remote_prefill", "remote_decode")))
+        remote += zip(words(sent, "kind"), column(sent, "submission").tolist(), column(sent, "round").tolist(),
+                      words(sent, "request"), strict=True)  # fmt: skip
+    if not remote:
         return [], 0
     answered: dict[int, list[int]] = {}
-    answers = events.filter(among(events, "kind", _PEER_ANSWERS))
-    landed = zip(column(answers, "submission").tolist(), column(answers, "round").tolist(), strict=True)
-    for submission, round_ in landed:
-        if submission >= 0:
-            answered.setdefault(submission, []).append(round_)
+    for events in pieces(subject.part, "events", ("round", "kind", "submission")):
+        answers = events.filter(among(events, "kind", _PEER_ANSWERS))
+        landed = zip(column(answers, "submission").tolist(), column(answers, "round").tolist(), strict=True)
+        for submission, round_ in landed:
+            if submission >= 0:
+                answered.setdefault(submission, []).append(round_)
     out, slowest = [], 0
-    for kind, submission, round_, name in zip(
-        words(remote, "kind"), column(remote, "submission").tolist(), column(remote, "round").tolist(),
-        words(remote, "request"), strict=True,
-    ):  # fmt: skip
+    for kind, submission, round_, name in remote:
         later = [r for r in answered.get(submission, ()) if r > round_]
         if later:
             slowest = max(slowest, later[0] - round_)

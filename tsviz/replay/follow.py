@@ -60,10 +60,14 @@ class Follower:
         """Return the recorded state of everything that is committed now. Raises `TraceError`."""
         bundle = open_bundle(self._path)
         if bundle.end is None:
-            self._tail.refresh()
-            part = Part.at(self._directory, self._tail.committed())
+            part = self.part()
             bundle.parts = [part if (p.node, p.rank) == (self._node, self._rank) else p for p in bundle.parts]
         return open_view(bundle, self._node, self._rank)
+
+    def part(self) -> Part:
+        """Return the part as it is committed now, while it is being recorded. Raises `TraceError`."""
+        self._tail.refresh()
+        return Part.at(self._directory, self._tail.committed())
 
 
 def _reason(end: dict[str, Any], node: str, rank: int) -> str:

@@ -25,7 +25,7 @@ from tsviz.trace.cold import ColdTables
 from tsviz.trace.decided import DECIDED
 from tsviz.trace.drafts import draft
 from tsviz.trace.errors import TraceError
-from tsviz.trace.reader import DATASET_ROWS, Part, open_bundle
+from tsviz.trace.reader import DATASET_ROWS, KEPT_ROWS, Part, open_bundle
 
 from .derive import Derivation, derive
 from .verify import Divergence
@@ -84,6 +84,10 @@ class Index:
             batches = list(self._tables.batches(table))
             self._loaded[name] = pa.Table.from_batches(batches, table.schema).unify_dictionaries().combine_chunks()
         return self._loaded[name]
+
+    def large(self, name: str) -> ColdTables | None:
+        """Return the cold tables where this one has more than `KEPT_ROWS` rows and was not read whole before."""
+        return self._tables if name not in self._loaded and self._tables.rows(DECIDED[name]) > KEPT_ROWS else None
 
     def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
         """Return every decided table, large ones as datasets. Raises `TraceError` when one is damaged."""

@@ -10,8 +10,11 @@ import numpy as np
 
 from tsviz.trace.reader import Part
 
+from .bases import bases_directory
 from .index import Index
+from .life_of import is_large
 from .lifetimes import Longs, column
+from .rows_from import some
 from .snapshot import Frontier
 from .stops import NotKnown, RoundStory
 from .stops_read import Stories
@@ -21,9 +24,6 @@ from .why_facts import Facts
 from .why_tree import Answer
 from .why_turns import Turns
 
-_EXPLAINED_ROWS = 10_000_000
-"""Above it the whole tables behind an answer take more memory than a viewer may."""
-_SLICED_ROUNDS = 2_000
 NO_DECISIONS = "Only plans were recorded: what stands behind them is derived by re-executing the trace."
 
 
@@ -72,7 +72,7 @@ class Inside:
     @cached_property
     def _active(self) -> tuple[Longs, Longs]:
         """Rounds, and the LCM blocks that live tables held at the end of each."""
-        pool = (self._part if self._index is None else self._index).table("pool")
+        pool = some(self._part if self._index is None else self._index, "pool", ("round", "group", "active_blocks"))
         first = np.flatnonzero(column(pool, "group") == 0)
         return column(pool, "round")[first].astype(np.int64), column(pool, "active_blocks")[first].astype(np.int64)
 
@@ -104,10 +104,8 @@ class Inside:
         unknown = self.unknown(round_)
         if unknown is not None:
             return unknown
-        if self._part.rows("operations") > _EXPLAINED_ROWS:
-            first, last = max(1, round_ - _SLICED_ROUNDS), round_ + _SLICED_ROUNDS
-            words = f"Why reads whole tables, and this trace has {self._part.rows('operations'):,} rows: take a slice."
-            return NotKnown("too_large", words, f"tsviz slice {self._trace} {first}:{last} --out slice")
+        if "_facts" not in self.__dict__ and is_large(self._part) and not bases_directory(self._part).is_dir():
+            return NotKnown("preparing", "What happened to the requests of this large trace is being put together.")
         try:
             return why(self._facts, self._turns, request, round_)
         except CannotSay as error:

@@ -7,6 +7,7 @@ the trace: then they lie wider apart.
 from __future__ import annotations
 
 import bisect
+import gc
 import time
 from pathlib import Path
 
@@ -25,8 +26,9 @@ _SECONDS = 0.2
 """CPU time of re-execution, its decisions written, between two keyframes; more where keyframes are dear."""
 _SHARE = 8
 """Keyframes take at most one part in so many of the time."""
-_BLOCK_FRAMES = 16
-_FREE_BYTES = 8 << 20
+_BLOCK_FRAMES, _BLOCK_PAGES = (16, 64), 4_000_000
+"""Least and most keyframes of a block, and how many pages of pools it waits for: what they share is stored once."""
+_FREE_BYTES = 16 << 20
 _KEPT_BLOCKS = 4
 
 
@@ -39,6 +41,8 @@ class KeyframeWriter:
         self._directory.mkdir()
         self._trace_bytes = sum(f.stat().st_size for f in part.directory.rglob("*") if f.is_file())
         self._rounds = max(1, part.last_round)
+        pages = max(1, int(part.config["num_device_pages"]) + int(part.config["num_host_pages"]))
+        self._block_frames = min(max(_BLOCK_PAGES // pages, _BLOCK_FRAMES[0]), _BLOCK_FRAMES[1])
         self._pending: list[Keyframe] = []
         self._blocks: list[list[int]] = []
         self._written = self._taken = 0
@@ -60,7 +64,7 @@ class KeyframeWriter:
         self._pending.append(execution.keyframe())
         self._last_round = round_
         self._taken += 1
-        if len(self._pending) == _BLOCK_FRAMES:
+        if len(self._pending) == self._block_frames:
             self._write()
         self._since = time.thread_time()
         self._spent += self._since - began
@@ -73,7 +77,8 @@ class KeyframeWriter:
         self._written += len(data)
         self._pending = []
         left = max(_FREE_BYTES, self._trace_bytes // 2) - self._written
-        frames = max(1, left * self._taken // self._written)
+        # Those to come are as large as the last ones: at the start, with little cached, they are far smaller.
+        frames = max(1, left * self._block_frames // len(data))
         self._apart = max(0, self._rounds - self._last_round) // frames
 
     def close(self) -> None:
@@ -109,6 +114,8 @@ class KeyframeFiles:
         """Return the keyframe of a round; None (and no second try) when it is damaged."""
         at = bisect.bisect_left(self.rounds, round_)
         _, block, index = self._places[at]
+        collects = gc.isenabled()
+        gc.disable()  # hundreds of thousands of tuples that stay: a search for cycles takes longer than making them
         try:
             if block not in self._blocks:
                 path = layout.regular_file(self._directory / f"{block}.block")
@@ -121,4 +128,7 @@ class KeyframeFiles:
         except (TraceError, OSError):
             del self.rounds[at], self._places[at]
             return None
+        finally:
+            if collects:
+                gc.enable()
         return found

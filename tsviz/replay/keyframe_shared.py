@@ -124,6 +124,8 @@ class Shared:
         self._page_tokens = page_tokens
         self.entry_pages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         """Page of each entry; there once `entries` are."""
+        self.entry_offsets: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        """Offset of each entry, likewise."""
         self._made: dict[int, array[int]] = {}
         self._chains: dict[int, list[bytes]] = {}
 
@@ -195,11 +197,26 @@ class Shared:
     @cached_property
     def entries(self) -> list[Entry | None]:
         """Every index entry, by number; 0 is none."""
-        columns = [numbers(self._arrays, "entry_digest", 0, INT64).tolist()]
+        columns: list[list[Any]] = [self._digests_of(numbers(self._arrays, "entry_digest", 0, INT64))]
         count = len(columns[0])
         limits = ((0, INT32), (0, INT64), (0, 2), (-1, INT32), (0, 1), (0, INT64))
         for name, (low, high) in zip(_ENTRY_FIELDS[1:], limits, strict=True):
-            columns.append(numbers(self._arrays, f"entry_{name}", low, high, count).tolist())
+            found = numbers(self._arrays, f"entry_{name}", low, high, count)
+            columns.append((found == 1 if name == "acquired" else found).tolist())
+            if name == "offset":
+                self.entry_offsets = found
         self.entry_pages = numbers(self._arrays, "entry_page", 1, INT32, count)
-        rows = zip(*columns, strict=True)
-        return [None, *(Entry(self.digest(d), o, e, k, s, bool(a), n) for d, o, e, k, s, a, n in rows)]
+        return [None, *map(Entry._make, zip(*columns, strict=True))]
+
+    def _digests_of(self, numbered: npt.NDArray[np.int64]) -> list[bytes]:
+        """Return what `digest` returns of each number; those of one chain stand together, and are taken together."""
+        chains, pages = (numbered >> _CHAIN_SHIFT) - 1, numbered & (1 << _CHAIN_SHIFT) - 1
+        starts = np.flatnonzero(np.append(True, np.diff(chains) != 0)[: len(chains)]).tolist()
+        found: list[bytes] = []
+        for start, end in zip(starts, [*starts[1:], len(chains)], strict=False):
+            chain, own = int(chains[start]), pages[start:end]
+            known = self._digests if chain < 0 else self._whole_chain(chain)
+            if (most := int(own.max())) >= len(known):
+                raise Malformed("digest", f"a number below {len(known)}", str(most))
+            found += map(known.__getitem__, own.tolist())
+        return found

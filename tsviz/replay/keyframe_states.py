@@ -176,13 +176,13 @@ def _below(group: int, groups: int) -> int:
 def _tier(name: str, values: Any, arrays: Arrays, shared: Shared, config: Config, parents: int) -> TierState:
     fresh = whole(member(values, "fresh"), f"{name} fresh", 1, parents + 1)
     groups = groups_of(config)
-    owner = numbers(arrays, f"{name}_owner", -1, len(groups) - 1, fresh).tolist()
-    returned = numbers(arrays, f"{name}_returned", 1, fresh - 1).tolist()
-    if len(set(returned)) != len(returned) or any(owner[parent] >= 0 for parent in returned):
+    owner = numbers(arrays, f"{name}_owner", -1, len(groups) - 1, fresh)
+    returned = numbers(arrays, f"{name}_returned", 1, fresh - 1)
+    if len(np.unique(returned)) != len(returned) or (owner[returned] >= 0).any():
         raise Malformed(f"{name} returned", "blocks that are free, each once", f"{len(returned)} blocks")
     refs, entries = [], []
     for group in groups:
-        bound = max((parent for parent in range(1, fresh) if owner[parent] == group.index), default=0)
+        bound = int((np.flatnonzero(owner[1:] == group.index) + 1).max(initial=0))
         most = (fresh - 1) * group.packing + 1
         counts = numbers(arrays, f"{name}_refs_{group.index}", 0).tolist()
         if not bound * group.packing < len(counts) <= most:
@@ -190,19 +190,21 @@ def _tier(name: str, values: Any, arrays: Arrays, shared: Shared, config: Config
             raise Malformed(f"array {name}_refs_{group.index}", wanted, str(len(counts)))
         known = shared.entries
         present = np.flatnonzero(numbers(arrays, f"{name}_entries_{group.index}", 0, 1, len(known))[1:])
+        pages = shared.entry_pages[present]
+        if (most := int(pages.max(initial=0))) >= len(counts) or len(np.unique(pages)) != len(pages):
+            wanted = f"one of each page below {len(counts)}"
+            raise Malformed(f"{name} entries", wanted, f"{len(pages)}, up to page {most}")
+        if int(shared.entry_offsets[present].max(initial=-1)) >= group.per_page:
+            raise Malformed(f"{name} entries", f"an offset below {group.per_page}", "another")
         placed: list[Entry | None] = [None] * len(counts)
-        for number, page in zip(present.tolist(), shared.entry_pages[present].tolist(), strict=True):
-            if page >= len(counts) or placed[page] is not None:
-                raise Malformed(f"{name} entries", f"one of a page below {len(counts)}", f"page {page}")
+        for page, number in zip(pages.tolist(), present.tolist(), strict=True):
             placed[page] = known[number + 1]
         refs.append(tuple(counts))
         entries.append(tuple(placed))
-        if any(entry is not None and entry.offset >= group.per_page for entry in entries[-1]):
-            raise Malformed(f"{name} entries", f"an offset below {group.per_page}", "another")
     return TierState(
         fresh=fresh,
-        returned=tuple(returned),
-        owner=tuple(owner),
+        returned=tuple(returned.tolist()),
+        owner=tuple(owner.tolist()),
         occupied=tuple(numbers(arrays, f"{name}_occupied", 0, INT32, fresh).tolist()),
         holes=_holes(name, member(values, "holes"), arrays, fresh, max(group.packing for group in groups)),
         tabled=tuple(numbers(arrays, f"{name}_tabled", 0, INT32, fresh).tolist()),

@@ -31,7 +31,7 @@ from .keyframe_book import Keyframe, book_values, read_book
 from .keyframe_checks import member, whole
 from .keyframe_shared import Collector, Shared
 from .keyframe_states import state, state_values
-from .packed import Arrays, Malformed, pack, unpack
+from .packed import Arrays, Malformed, pack, unpack, unpack_arrays
 
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
@@ -67,6 +67,7 @@ class Block:
         try:
             self._sections = _sections(data)
             self._shared: Shared | None = None
+            self._added: tuple[int, Arrays] = (0, {})
         except Malformed as error:
             raise Damaged(path, error.place, error.expected, error.found) from None
 
@@ -75,16 +76,12 @@ class Block:
 
     def _whole(self, index: int) -> tuple[Any, Arrays]:
         """Return values and arrays of a state; where they are differences, those before it are added up."""
-        before: Arrays = {}
-        for at in range(index + 1):
-            values, arrays = unpack(self._sections[1 + at])
-            for name in [name for name in arrays if name.startswith(_POOLS) and name in before]:
-                whole_, known = arrays[name].copy(), before[name]
-                both = min(len(whole_), len(known))
-                whole_[:both] += known[:both]
-                arrays[name] = whole_
-            before = arrays
-        return values, arrays
+        first, before = self._added if self._added[0] <= index else (0, {})
+        for at in range(first, index):
+            before = _added(unpack_arrays(self._sections[1 + at], _POOLS), before)
+        self._added = index, before
+        values, arrays = unpack(self._sections[1 + index])
+        return values, _added(arrays, before)
 
     def keyframe(self, index: int, config: Config, *, check: bool) -> Keyframe:
         """Return one keyframe; `check`: hold it against every invariant of the twin too. Raises `Damaged`."""
@@ -109,6 +106,16 @@ class Block:
             words = f"{type(error).__name__}: {error}"[:120]
             raise Damaged(self._path, "keyframe", "a state of the twin", words) from None
         return found
+
+
+def _added(arrays: Arrays, before: Arrays) -> Arrays:
+    """Return the arrays of a state; those of pools are differences from the state before."""
+    for name in [name for name in arrays if name.startswith(_POOLS) and name in before]:
+        whole_, known = arrays[name].copy(), before[name]
+        both = min(len(whole_), len(known))
+        whole_[:both] += known[:both]
+        arrays[name] = whole_
+    return arrays
 
 
 def _less(name: str, array: npt.NDArray[Any], before: Arrays) -> npt.NDArray[Any]:

@@ -86,9 +86,17 @@ def column(table: Any, name: str, missing: int = -1) -> npt.NDArray[Any]:
 
 
 def words(table: Any, name: str) -> list[str | None]:
-    """Return a word column as Python strings."""
-    strings: list[str | None] = table[name].to_pylist()
-    return strings
+    """Return a word column as Python strings, of which equal ones are one object where the column is a dictionary."""
+    found: list[str | None] = []
+    values = table[name]
+    for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+        if not isinstance(chunk, pa.DictionaryArray):
+            found += chunk.to_pylist()
+            continue
+        known = [*chunk.dictionary.to_pylist(), None]
+        codes = chunk.indices.fill_null(len(known) - 1) if chunk.indices.null_count else chunk.indices
+        found += map(known.__getitem__, codes.to_numpy(zero_copy_only=False).tolist())
+    return found
 
 
 def among(table: Any, name: str, wanted: Iterable[str]) -> npt.NDArray[np.bool_]:
@@ -149,6 +157,14 @@ class Lifetimes:
         for kind, target in (("bootstrapped", self.bootstrapped), ("remote_prefill_done", self.remote_done)):
             chosen = np.flatnonzero((kinds == kind) & (submission >= 0))
             np.minimum.at(target, submission[chosen], round_[chosen])
+
+    def rows_until(self, submission: int, round_: int) -> Longs:
+        """Return the numbers of a request's scheduled rows at or before a round, in order."""
+        return self.op_rows.until(submission, round_)
+
+    def row_rounds(self, row: int, until: int) -> tuple[int, int]:  # noqa: ARG002 - as of large traces
+        """Return the first and the last round up to `until` of a row, which begins in one of them: the same."""
+        return int(self.op_round[row]), int(self.op_round[row])
 
     def landed(self, submissions: Longs, round_: int) -> Longs:
         """Return, per submission, how many generated tokens had landed before the plan of `round_`."""

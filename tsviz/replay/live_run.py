@@ -27,6 +27,7 @@ from .keyframe_book import Keyframe
 from .keyframe_files import KeyframeFiles
 from .live_state import LiveRow, Seen, plan_rows, record_rows
 from .reexecute import Executed, Reexecution
+from .rows_from import some
 from .verify import Divergence, compare
 
 Place = tuple[int, int | None]
@@ -118,7 +119,7 @@ class LiveRun:
         self._told: OrderedDict[int, Told] = OrderedDict()
         self._ahead: _Line | None = None
         self._near: OrderedDict[int, Keyframe] = OrderedDict()
-        self._call_rounds = part.table("calls")["round"].to_numpy()
+        self._call_rounds = some(part, "calls", ("round",))["round"].to_numpy()
         if known is None:
             execution = Reexecution(part, compat)
             self._log = execution.log

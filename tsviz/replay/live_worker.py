@@ -161,15 +161,13 @@ def main() -> None:
         return
     ask = json.loads(line)
     os.nice(5)
-    try:
+    try:  # of a large trace damage may show only when its row group is read
         part = open_bundle(ask["path"]).part(ask["node"], ask["rank"])
-        run = LiveRun(part, _known(part))
+        _Worker(LiveRun(part, _known(part)), out).serve()
     except (TraceError, KeyError, MemoryError) as error:
         words = error.found if isinstance(error, NoKeyframe) else str(error) or type(error).__name__
         told = {"id": 0, "cause": "unreadable", "words": words}
         frames.write(out, NOTHING, json.dumps(told).encode())
-        return
-    _Worker(run, out).serve()
 
 
 if __name__ == "__main__":

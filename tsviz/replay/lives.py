@@ -74,6 +74,15 @@ class Lives:
         self.forward_rows = Sums(*(local[name] for name in columns))
         self.result_rows = Sums(*(results[name] for name in columns))
 
+    def rows_until(self, submission: int, round_: int) -> Longs:
+        """Return the numbers of a request's spans of equal rows that begin at or before a round, in order."""
+        low, high = np.searchsorted(self.op_rows.keys, (submission << 32, (submission << 32 | round_) + 1))
+        return np.arange(low, high, dtype=np.int64)
+
+    def row_rounds(self, row: int, until: int) -> tuple[int, int]:
+        """Return the first and the last round up to `until` of a span, which begins in one of them."""
+        return int(self.op_rows.first[row]), min(int(self.op_rows.last_rounds[row]), until)
+
     def landed(self, submissions: Longs, round_: int) -> Longs:
         """Return, per submission, how many generated tokens had landed before the plan of `round_`."""
         return self._landed.until(submissions, round_)

@@ -52,6 +52,19 @@ def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
+def _gaps(part: Part) -> list[str]:
+    """Return what was dropped: in front of the trace, by a flight recorder, and inside it."""
+    first, rows = part.meta.get("starts_at", 1), part.table("gaps").to_pylist()
+    before = [row for row in rows if row["last_round"] < first]
+    said = []
+    if before:
+        count = sum(row["dropped_rows"] for row in before)
+        said.append(f"rounds 1 to {first - 1:,} were dropped, {count:,} rows ({before[0]['reason']})")
+    if inside := len(rows) - len(before):
+        said.append(f"{inside} gaps: rows were dropped while recording")
+    return said
+
+
 def _end(bundle: Bundle) -> tuple[dict[str, Any] | None, str | None]:
     """Return how the bundle ended, and what is wrong with what says so; the rest of the trace is told all the same."""
     try:
@@ -69,6 +82,5 @@ def _warnings(bundle: Bundle, end: dict[str, Any] | None, damage: str | None) ->
     for part in bundle.parts:
         if part.torn is not None:
             warnings.append(f"{part.node}/{part.rank}: {part.torn} behind the last commit is left out")
-        if gaps := part.rows("gaps"):
-            warnings.append(f"{part.node}/{part.rank}: {gaps} gaps: rows were dropped while recording")
+        warnings += [f"{part.node}/{part.rank}: {words}" for words in _gaps(part)]
     return warnings

@@ -50,6 +50,31 @@ def pack(values: Any, arrays: Arrays) -> bytes:
 
 def unpack(data: bytes) -> tuple[Any, Arrays]:
     """Return what `pack` was given. Raises `Malformed` for anything else."""
+    return _unpack_body(_body(data))
+
+
+def unpack_arrays(data: bytes, prefixes: tuple[str, ...]) -> Arrays:
+    """Return those arrays that `pack` was given whose names begin with one of `prefixes`; values are not looked at.
+
+    Raises `Malformed` for anything else than what `pack` returns.
+    """
+    body = _body(data)
+    (length,) = _JSON_LENGTH.unpack_from(body)
+    start, end = _JSON_LENGTH.size, _JSON_LENGTH.size + length
+    described = body.rfind(_DESCRIBED, start, end)  # what stands in front of it takes long to read
+    try:
+        named = json.loads(body[described + len(_DESCRIBED) : end - 1]) if described >= 0 else None
+    except ValueError:
+        named = None
+    if type(named) is not list:
+        raise Malformed("packed state", "its description", "something else")
+    return {name: array for name, array in _arrays(body, named, end).items() if name.startswith(prefixes)}
+
+
+_DESCRIBED = b',"arrays":'
+
+
+def _body(data: bytes) -> bytes:
     if len(data) < _HEAD_BYTES or data[: len(MAGIC)] != MAGIC:
         raise Malformed("packed state", f"{MAGIC.decode()} and its digest", f"{bytes(data[:8])!r}")
     rest = data[len(MAGIC) + _DIGEST_BYTES :]
@@ -62,7 +87,7 @@ def unpack(data: bytes) -> tuple[Any, Arrays]:
         body = pa.decompress(rest[_LENGTH.size :], size, codec="zstd", asbytes=True)
     except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
         raise Malformed("packed state", f"{size} bytes in zstd", type(error).__name__) from None
-    return _unpack_body(body)
+    return bytes(body)
 
 
 def _unpack_body(body: bytes) -> tuple[Any, Arrays]:
@@ -70,8 +95,15 @@ def _unpack_body(body: bytes) -> tuple[Any, Arrays]:
     at = _JSON_LENGTH.size + length
     try:
         head = json.loads(body[_JSON_LENGTH.size : at])
-        described, values = head["arrays"], head["values"]
-        arrays: Arrays = {}
+        return head["values"], _arrays(body, head["arrays"], at)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Malformed("packed state", "its description and the arrays in it", str(error)[:80]) from None
+
+
+def _arrays(body: bytes, described: Any, at: int) -> Arrays:
+    """Return the arrays that begin at a place of a body."""
+    arrays: Arrays = {}
+    try:
         for name, kind, count in described:
             if kind not in _TYPES or not isinstance(name, str) or type(count) is not int or count < 0:
                 raise Malformed(f"array {name!r}"[:60], f"one of {_TYPES} and its length", f"{kind!r}, {count!r}"[:60])
@@ -82,4 +114,4 @@ def _unpack_body(body: bytes) -> tuple[Any, Arrays]:
         raise Malformed("packed state", "its description and the arrays in it", str(error)[:80]) from None
     if at != len(body):
         raise Malformed("packed state", f"{at} bytes", str(len(body)))
-    return values, arrays
+    return arrays

@@ -6,16 +6,19 @@ how near the run came. `NAME>N` sets the threshold of a finding.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tsviz.trace import entries as e
 
 from .lifetimes import ENDS, among, column, keys, words
+from .rows_from import pieces, some
 
 Flags = npt.NDArray[np.bool_]
 
@@ -76,25 +79,22 @@ def live_lock(part: Tables, rounds: int) -> Outcome:
     In none of them a request's highest computed position rose or a request ended, in at least a quarter of them rows
     were scheduled, and they were enough to compute all prompts involved twice over.
     """
-    table = part.table("rounds")
+    table = some(part, "rounds", ("round", "prefill_rows", "decode_rows", "retracted_requests"))
     numbers = column(table, "round").astype(np.int64)
     scheduled = column(table, "prefill_rows") + column(table, "decode_rows") > 0
     moved = np.isin(numbers, np.concatenate([_risen(part), _ended(part)]))
-    operations = part.table("operations")
-    op_round = column(operations, "round")
     most = 0
     for first, last in _stretches(~moved):
         lengths, busy = np.arange(1, last - first + 2), np.cumsum(scheduled[first : last + 1])
         most = max(most, int(lengths[4 * busy >= lengths].max(initial=0)))
-        inside = np.arange(*np.searchsorted(op_round, (numbers[first], numbers[last] + 1)))
-        who, where = np.unique(column(operations, "submission")[inside], return_index=True)
-        prompts = column(operations, "prefill_tokens")[inside][where]
+        if not (lengths[4 * busy >= lengths] > rounds).any():
+            continue
+        who, prompts, names = _taking_turns(part, int(numbers[first]), int(numbers[last]))
         budget = max(1, part.config["max_scheduled_tokens"])
         enough = max(rounds, 2 * int((-(-prompts // budget)).sum()))
         shown = np.flatnonzero((lengths > enough) & (4 * busy >= lengths))
         if not len(shown):
             continue
-        names = words(operations.take(inside[where]), "request")
         retracted = int(column(table, "retracted_requests")[first : last + 1].sum())
         named, length = _unique(names), last - first + 1
         return Finding(
@@ -108,19 +108,32 @@ def live_lock(part: Tables, rounds: int) -> Outcome:
     return Absent("livelock", most, rounds)
 
 
+def _taking_turns(part: Tables, first: int, last: int) -> tuple[list[int], npt.NDArray[np.int64], list[str | None]]:
+    """Return the submissions with a row in some rounds, rising, the prompts that were computed, and their names."""
+    met: dict[int, tuple[int, str | None]] = {}
+    for rows in pieces(part, "operations", ("submission", "prefill_tokens", "request"), first, last):
+        who, where = np.unique(column(rows, "submission"), return_index=True)
+        firsts = rows.take(where)
+        prompts, names = column(firsts, "prefill_tokens").tolist(), words(firsts, "request")
+        for number, prompt, name in zip(who.tolist(), prompts, names, strict=True):
+            met.setdefault(number, (prompt, name))
+    order = sorted(met)
+    return order, np.array([met[number][0] for number in order], np.int64), [met[number][1] for number in order]
+
+
 def stall(part: Tables, rounds: int) -> Outcome:
     """Judge: more than `rounds` plans at the end are empty, requests live, and nothing is outstanding or came in.
 
     Outstanding is a row without its result and a copy without its acknowledgement.
     """
-    table = part.table("rounds")
+    names = [f"{name}_requests" for name in ("bootstrapping", "waiting", "prefilling", "decoding", "pd_transfer")]
+    kinds = [f"{kind}_rows" for kind in ("prefill", "decode", "remote_prefill", "remote_decode")]
+    table = some(part, "rounds", ("round", *names, *kinds))
     numbers = column(table, "round").astype(np.int64)
-    names = ("bootstrapping", "waiting", "prefilling", "decoding", "pd_transfer")
-    live = sum(column(table, f"{name}_requests") for name in names)
-    rows = sum(column(table, f"{kind}_rows") for kind in ("prefill", "decode", "remote_prefill", "remote_decode"))
-    calls = part.table("calls")
+    live, rows = (sum(column(table, name) for name in those) for those in (names, kinds))
+    calls = some(part, "calls", ("round", "kind"))
     fed = column(calls, "round")[~among(calls, "kind", (e.PLAN, e.DRAIN))]
-    copied = column(part.table("transfers"), "round")
+    copied = column(some(part, "transfers", ("round",)), "round")
     quiet = (live > 0) & (rows == 0) & ~np.isin(numbers, fed) & ~np.isin(numbers, copied)
     stretch = _stretches(quiet)
     if not stretch or stretch[-1][1] != len(numbers) - 1:
@@ -144,7 +157,7 @@ STORM_ROUNDS = 100
 
 def retraction_storm(part: Tables, retractions: int) -> Outcome:
     """Judge: more than `retractions` requests were retracted within `STORM_ROUNDS` rounds."""
-    table = part.table("rounds")
+    table = some(part, "rounds", ("round", "retracted_requests"))
     numbers = column(table, "round").astype(np.int64)
     total = np.concatenate([[0], np.cumsum(column(table, "retracted_requests"))])
     low = np.searchsorted(numbers, numbers - STORM_ROUNDS, side="right")
@@ -154,7 +167,7 @@ def retraction_storm(part: Tables, retractions: int) -> Outcome:
         return Absent("retraction_storm", int(inside.max(initial=0)), retractions)
     last = int(hit[0])
     first_round, last_round = int(numbers[low[last]]), int(numbers[last])
-    changes = part.table("table_changes")
+    changes = some(part, "table_changes", ("submission", "round", "fresh", "request"))
     submission, round_ = column(changes, "submission"), column(changes, "round")
     fresh = np.array(changes["fresh"].to_numpy(zero_copy_only=False), np.bool_)
     first_start = np.full(int(submission.max(initial=-1)) + 1, np.iinfo(np.int64).max, np.int64)
@@ -175,17 +188,12 @@ def head_of_line(part: Tables, rounds: int) -> Outcome:
     First is the oldest request that never had a row; the rounds are those in which rows were scheduled while at least
     one more request waited.
     """
-    table = part.table("rounds")
+    table = some(part, "rounds", ("round", "prefill_rows", "decode_rows", "waiting_requests"))
     numbers = column(table, "round").astype(np.int64)
     busy = column(table, "prefill_rows") + column(table, "decode_rows") > 0
-    submissions, operations = part.table("submissions"), part.table("operations")
+    submissions = part.table("submissions")
     submitted = column(submissions, "round").astype(np.int64)
-    never = np.iinfo(np.int64).max
-    first_row = np.full(len(submitted), never, np.int64)
-    np.minimum.at(first_row, column(operations, "submission"), column(operations, "round").astype(np.int64))
-    first_row[~np.array(submissions["accepted"].to_numpy(zero_copy_only=False), np.bool_)] = -1
-    for index, round_ in zip(*_end_rounds(part), strict=True):
-        first_row[index] = min(first_row[index], round_)
+    first_row = _first_rows(part, submissions)
     most = 0
     # Of a request from before a slice nobody knows whether it had a row.
     known = submitted >= numbers[0] if len(numbers) else submitted < 0
@@ -206,25 +214,56 @@ def head_of_line(part: Tables, rounds: int) -> Outcome:
     return Absent("head_of_line", most, rounds)
 
 
+def _first_rows(part: Tables, submissions: Any) -> npt.NDArray[np.int64]:
+    """Return the round of the first row of every submission, or in which it ended without one."""
+    first_row = np.full(submissions.num_rows, np.iinfo(np.int64).max, np.int64)
+    for piece in pieces(part, "operations", ("round", "submission")):
+        who, at = np.unique(column(piece, "submission"), return_index=True)
+        first_row[who] = np.minimum(first_row[who], column(piece, "round")[at])
+    first_row[~np.array(submissions["accepted"].to_numpy(zero_copy_only=False), np.bool_)] = -1
+    for index, round_ in zip(*_end_rounds(part), strict=True):
+        first_row[index] = min(first_row[index], round_)
+    return first_row
+
+
+def waited_before(part: Tables, first: int, rounds: int) -> list[str]:
+    """Return who came before a slice from round `first` and had no row for more than `rounds` rounds of it.
+
+    Of these nobody knows whether they had run before it.
+    """
+    submissions = part.table("submissions")
+    before = column(submissions, "round") < first
+    without = np.flatnonzero(before & (_first_rows(part, submissions) - first > rounds))
+    return [name or "" for name in words(submissions.take(without), "request")]
+
+
+_ROWS = ("round", "submission", "kind", "begin_tokens", "input_tokens")
+
+
 def _risen(part: Tables) -> npt.NDArray[np.int64]:
     """Return the rounds in which some request's highest computed position rose."""
-    operations = part.table("operations")
-    round_, submission = column(operations, "round"), column(operations, "submission")
+    others, asked = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for rows in pieces(part, "operations", ("round", "submission", "kind")):
+        round_, chunk = column(rows, "round"), among(rows, "kind", ("prefill",))
+        there = round_[~chunk]  # a row that is no chunk computes a position that was not there
+        there = there[np.append(True, np.diff(there) != 0)[: len(there)]]
+        others.append(there.astype(np.int64))
+        # Of rounds in which such a row stands nothing more is asked: only requests with chunks in the others are.
+        asked.append(np.unique(column(rows, "submission")[chunk & ~np.isin(round_, there)]).astype(np.int64))
+    return np.union1d(np.concatenate(others), _risen_of(part, np.unique(np.concatenate(asked))))
+
+
+def _risen_of(part: Tables, asked: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the rounds in which rows of these requests computed a position for the first time."""
+    found = [rows.filter(np.isin(column(rows, "submission"), asked)) for rows in pieces(part, "operations", _ROWS)]
+    if not len(asked) or not found:
+        return np.zeros(0, np.int64)
+    operations = pa.concat_tables(found).unify_dictionaries()
     chunk = among(operations, "kind", ("prefill",))
-    others = round_[~chunk]  # a row that is no chunk computes a position that was not there
-    others = others[np.append(True, np.diff(others) != 0)[: len(others)]]
-    # Of rounds in which such a row stands nothing more is asked: only requests with chunks in the others are looked at.
-    asked = np.unique(submission[chunk & ~np.isin(round_, others)])
-    looked_at = np.flatnonzero(np.isin(submission, asked))
-    return np.union1d(others.astype(np.int64), _risen_of(part, operations.take(looked_at), chunk[looked_at]))
-
-
-def _risen_of(part: Tables, operations: Any, chunk: Flags) -> npt.NDArray[np.int64]:
-    """Return the rounds in which rows of these requests computed a position for the first time; all of their rows."""
     submission = column(operations, "submission").astype(np.int64)
     round_ = column(operations, "round").astype(np.int64)
     end = column(operations, "begin_tokens").astype(np.int64) + column(operations, "input_tokens")
-    end = np.where(chunk, end, _held(part, submission, round_))
+    end = np.where(chunk, end, _held(part, asked, submission, round_))
     order = np.lexsort((round_, submission))
     owner, reach = submission[order], end[order]
     step = int(reach.max(initial=0)) + 1
@@ -237,13 +276,19 @@ def _risen_of(part: Tables, operations: Any, chunk: Flags) -> npt.NDArray[np.int
     return risen
 
 
-def _held(part: Tables, submission: npt.NDArray[np.int64], round_: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return how many tokens requests held at the plans of rounds: prompt and what had landed."""
-    events = part.table("events")
-    unsorted = keys(column(events, "submission"), column(events, "round"))
+def _held(
+    part: Tables, asked: npt.NDArray[np.int64], submission: npt.NDArray[np.int64], round_: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return how many tokens requests among `asked` held at the plans of rounds: prompt and what had landed."""
+    sorted_, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for events in pieces(part, "events", ("round", "submission", "token_count")):
+        mine = np.isin(column(events, "submission"), asked)
+        sorted_.append(keys(column(events, "submission")[mine], column(events, "round")[mine]))
+        counts.append(column(events, "token_count")[mine].astype(np.int64))
+    unsorted = np.concatenate(sorted_)
     order = np.argsort(unsorted, kind="stable")
     table = unsorted[order]
-    total = np.concatenate([[0], np.cumsum(column(events, "token_count")[order])])
+    total = np.concatenate([[0], np.cumsum(np.concatenate(counts)[order])])
     high = np.searchsorted(table, keys(submission, round_), side="right")
     low = np.searchsorted(table, submission << 32, side="left")
     prompts = column(part.table("submissions"), "prompt_tokens").astype(np.int64)
@@ -253,9 +298,12 @@ def _held(part: Tables, submission: npt.NDArray[np.int64], round_: npt.NDArray[n
 
 
 def _end_rounds(part: Tables) -> tuple[list[int], list[int]]:
-    events = part.table("events")
-    ends = among(events, "kind", ENDS) & (column(events, "submission") >= 0)
-    return column(events, "submission")[ends].tolist(), column(events, "round")[ends].tolist()
+    submissions, rounds = list[int](), list[int]()
+    for events in pieces(part, "events", ("round", "submission", "kind")):
+        ends = among(events, "kind", ENDS) & (column(events, "submission") >= 0)
+        submissions += column(events, "submission")[ends].tolist()
+        rounds += column(events, "round")[ends].tolist()
+    return submissions, rounds
 
 
 def _ended(part: Tables) -> npt.NDArray[np.int64]:
@@ -276,13 +324,21 @@ def _live_names(part: Tables) -> list[str | None]:
 def _outstanding(part: Tables) -> int:
     """Return how many rows of live requests have no result yet and how many copies no acknowledgement."""
     ended = set(_end_rounds(part)[0])
-    events, operations, transfers = part.table("events"), part.table("operations"), part.table("transfers")
-    waits = np.bincount(column(operations, "submission") + 1)
-    results = among(events, "kind", (e.EXTEND_RESULT,))
-    landed = np.bincount(column(events, "submission")[results] + 1, minlength=len(waits))
-    rows = sum(int(n) for i, n in enumerate(waits - landed[: len(waits)]) if n > 0 and i - 1 not in ended)
-    answered = column(events, "op_id")[among(events, "kind", (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE))]
-    return rows + len(np.setdiff1d(column(transfers, "op_id"), answered))
+    waits: Counter[int] = Counter()
+    for operations in pieces(part, "operations", ("submission",)):
+        waits.update(_counted(column(operations, "submission")))
+    answered = [np.zeros(0, np.int64)]
+    for events in pieces(part, "events", ("submission", "kind", "op_id")):
+        waits.subtract(_counted(column(events, "submission")[among(events, "kind", (e.EXTEND_RESULT,))]))
+        answered.append(column(events, "op_id")[among(events, "kind", (e.WRITE_BACK_DONE, e.LOAD_BACK_DONE))])
+    rows = sum(n for submission, n in waits.items() if n > 0 and submission not in ended)
+    begun = column(some(part, "transfers", ("op_id",)), "op_id")
+    return rows + len(np.setdiff1d(begun, np.concatenate(answered)))
+
+
+def _counted(values: npt.NDArray[Any]) -> dict[int, int]:
+    found, times = np.unique(values, return_counts=True)
+    return dict(zip(found.tolist(), times.tolist(), strict=True))
 
 
 def _stretches(flags: Flags) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
 from .index import Index, open_index
 from .inside import Inside
+from .life_of import LARGE_ROWS, is_large
 from .lifetimes import NEVER, Lifetimes, Longs, column, keys
 from .moments import AtRound, NoMoment, round_at
 from .pages_map import PagesHistory, open_pages
@@ -45,8 +46,6 @@ from .stops import NotKnown, RoundStory
 from .timeline import CELLS, CODES, Lane, StateRuns, counted, edges
 from .why_tree import Answer
 
-LARGE_ROWS = 2_000_000
-"""Parts with more scheduled rows are looked at through compact bases, not through tables held whole."""
 _HOLD_NOTHING = [CODES[state] for state in ("waiting", "bootstrapping", "retracted", "finished", "aborted")]
 
 
@@ -376,7 +375,7 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None, 
 
 def _source(bundle: Bundle, part: Part, *, wait: bool) -> Source:
     store = part.cold
-    if store is None or part.rows("operations") <= LARGE_ROWS:
+    if store is None or not is_large(part):
         return WholeTables(part)
     bases = make_bases(part) if wait else open_bases(part)
     return PreparingTables(part, store, bundle.path) if bases is None else BasedTables(part, store, bases)

@@ -21,7 +21,7 @@ from tsviz.trace.reader import Part
 from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
 
-from .call_log import Call, CallLog, TablesFrom
+from .call_log import Call, CallLog
 from .keyframe_book import Keyframe
 from .keyframes import recorded_keyframe
 from .shared_plans import SharedPlans
@@ -90,7 +90,8 @@ class Reexecution:
         with another scheduler than the twin), `Damaged` when the config cannot be built or a keyframe is no state,
         `TraceError` when a table cannot be read.
         """
-        require_sound(part)
+        if log is None:
+            require_sound(part)
         if start is None and "starts_at" in part.meta:
             start = first_keyframe(part, module)
         if module is compat and start is None:
@@ -103,6 +104,8 @@ class Reexecution:
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             place = f"config ({type(error).__name__})"
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
+        self.round = part.meta.get("starts_at", 1) if start is None else start.round
+        """The round of the first call that is made."""
         self._module = module
         self.log = CallLog(part, columns=module is compat) if log is None else log
         """Of the whole part."""
@@ -111,7 +114,7 @@ class Reexecution:
         self._calls = self.log
         if start is not None:
             self._book.adopt(start.book)
-            self._calls = self.log.since(TablesFrom(part, start.round), start.held())
+            self._calls = self.log.since(start.round, start.held())
 
     def keyframe(self) -> Keyframe:
         """Return the state now, which must be between the last call of a round and the first of the next (the twin)."""

@@ -28,12 +28,14 @@ from tsviz.trace.reader import Bundle, Part
 from tsviz.trace.rounds import BookState
 from tsviz.trace.segments import HotSegments
 
-from .block_tables import RecordedTables
 from .keyframe_book import Keyframe
 from .keyframes import keyframe_row
+from .life_of import HeldTables, life_of
 from .lifetimes import Lifetimes, column
+from .lives import Lives
 from .reach import reach
-from .recorded import PartView
+from .recorded import open_view
+from .rows_from import RowsFrom, large
 
 
 class BadRange(Exception):
@@ -47,6 +49,8 @@ class Sliced:
     first_round: int
     last_round: int
     requests: int
+    submissions: tuple[int, ...]
+    """Which submissions of the trace they are, in order."""
     rows: dict[str, int]
     no_keyframe: str
     """Why it cannot be re-executed; empty when it can."""
@@ -65,15 +69,16 @@ def write_slice(
         raise BadRange(f"expected rounds A:B with {begin} <= A <= B <= {part.last_round}, found {first}:{last}")
     if out.exists():
         raise CannotRecord(f"{out}: expected a path that is free, found something there")
-    life = Lifetimes(part)
+    life, block_tables = life_of(part)
     keyframe = reach(part, first, progress=progress) if first > 1 else ""
     live = [] if isinstance(keyframe, str) else [number for number, _, _ in keyframe.book.submissions.values()]
     kept = np.union1d(_kept(life, first, last), np.array(live, np.int64))
     holding = kept[~np.isin(kept, _retracted(bundle, part, first))]
     tables = {name: _cut(part, name, kept, first, last) for name in TABLES}
-    past = part.table("operations").take(_last_rows(life, holding, first))
+    past = _last_rows(part, life, holding, first)
     tables["operations"] = pa.concat_tables([past, tables["operations"]])
-    tables["table_changes"] = pa.concat_tables([_base(part, life, holding, first), tables["table_changes"]])
+    base = _base(block_tables, life, holding, first)
+    tables["table_changes"] = pa.concat_tables([base, tables["table_changes"]])
     numbers = np.full(life.count + 1, -1, np.int64)
     numbers[kept] = np.arange(len(kept))
     tables = {name: _renumbered(table, numbers) for name, table in tables.items()}
@@ -86,7 +91,8 @@ def write_slice(
         shutil.rmtree(out, ignore_errors=True)  # half a slice is no trace, and stands in the way of the next try
         raise
     rows_written = {name: rows.num_rows for name, rows in tables.items() if rows.num_rows}
-    return Sliced(first, last, len(kept), rows_written, keyframe if isinstance(keyframe, str) else "")
+    carried = tuple(kept.tolist())
+    return Sliced(first, last, len(kept), carried, rows_written, keyframe if isinstance(keyframe, str) else "")
 
 
 def _write(bundle: Bundle, part: Part, tables: dict[str, pa.Table], first: int, last: int, out: Path) -> None:
@@ -120,7 +126,7 @@ def _renumbered_keyframe(keyframe: Keyframe, first_inside: int, numbers: npt.NDA
     return replace(keyframe, book=BookState(submissions, book.shift + dropped, owner, book.tables))
 
 
-def _kept(life: Lifetimes, first: int, last: int) -> npt.NDArray[np.int64]:
+def _kept(life: Lifetimes | Lives, first: int, last: int) -> npt.NDArray[np.int64]:
     """Return the submissions that live at some point of the rounds, refused ones included."""
     there = (life.submitted <= last) & np.where(life.accepted, life.end_round >= first, life.submitted >= first)
     return np.flatnonzero(there).astype(np.int64)
@@ -130,12 +136,27 @@ def _retracted(bundle: Bundle, part: Part, first: int) -> list[int]:
     """Return who was without pages behind the plan before the first round, as far as the recording tells."""
     if first == 1:
         return []
-    lines = PartView(bundle, part).snapshot(first - 1).requests
+    lines = open_view(bundle, part.node, part.rank).snapshot(first - 1).requests
     return [line.submission for line in lines if line.state == "retracted"]
 
 
 def _cut(part: Part, name: str, kept: npt.NDArray[np.int64], first: int, last: int) -> pa.Table:
-    table = part.table(name)
+    names = TABLES[name].names
+    if large(part, name) is None:
+        return _inside(part.table(name), name, kept, first, last)
+    rows = RowsFrom(part, name, names, key="round")
+    if name not in _CARRIED:
+        return rows.between(first, last)
+    found = [_inside(pa.Table.from_batches([batch]), name, kept, first, last) for batch in rows.pieces(None)]
+    return pa.concat_tables(found).unify_dictionaries().combine_chunks()
+
+
+_CARRIED = frozenset(("keyframes", "prefix_pages", "key_prefixes", "gaps", "submissions", "grown_pages", "events"))
+"""Tables of which a slice has rows from before its rounds, or none."""
+
+
+def _inside(table: pa.Table, name: str, kept: npt.NDArray[np.int64], first: int, last: int) -> pa.Table:
+    """Return the rows of a table that a slice has."""
     rounds = column(table, "round")
     inside = (rounds >= first) & (rounds <= last)
     if name == "keyframes":
@@ -152,15 +173,24 @@ def _cut(part: Part, name: str, kept: npt.NDArray[np.int64], first: int, last: i
     return table.filter(pa.array(inside))
 
 
-def _last_rows(life: Lifetimes, holding: npt.NDArray[np.int64], first: int) -> npt.NDArray[np.int64]:
-    """Return which operations are the last ones of requests before the first round, in order."""
+def _last_rows(part: Part, life: Lifetimes | Lives, holding: npt.NDArray[np.int64], first: int) -> pa.Table:
+    """Return the last operations of requests before the first round, in order."""
     last = life.op_rows.last(holding, first - 1)
-    return np.sort(last[last >= 0])
+    at: dict[int, list[int]] = {}
+    for submission, row in zip(holding.tolist(), last.tolist(), strict=True):
+        if row >= 0:
+            at.setdefault(life.row_rounds(row, first - 1)[1], []).append(submission)
+    operations = RowsFrom(part, "operations", TABLES["operations"].names, key="round")
+    found = [TABLES["operations"].schema.empty_table()]
+    for round_ in sorted(at):
+        rows = operations.between(round_, round_)
+        found.append(rows.filter(np.isin(column(rows, "submission"), at[round_])))
+    return pa.concat_tables(found).unify_dictionaries()
 
 
-def _base(part: Part, life: Lifetimes, holding: npt.NDArray[np.int64], first: int) -> pa.Table:
+def _base(tables: HeldTables, life: Lifetimes | Lives, holding: npt.NDArray[np.int64], first: int) -> pa.Table:
     """Return the block tables behind the plan before the first round, each as one fresh run."""
-    tables, rows = RecordedTables(part.table("table_changes"), part.config), []
+    rows = []
     for submission in holding.tolist() if first > 1 else ():
         for group, pages in tables.at(submission, first - 1).items():
             rows.append(

@@ -137,6 +137,6 @@ class NotKnown:
     """Why there is no story of a round: the kind, a sentence, and the command that helps (empty if none does)."""
 
     kind: str
-    """`not_recorded`, `unverified` (behind the verified frontier), `diverged`, `no_round` or `too_large`."""
+    """`not_recorded`, `unverified` (behind the verified frontier), `diverged`, `no_round` or `preparing` (not yet)."""
     words: str
     command: str = ""

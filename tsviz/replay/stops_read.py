@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from tsviz.scheduler import decisions as d
+from tsviz.trace.decided import DECIDED
 
 from .causes import cause_words
 from .decided_view import DecidedTables
-from .lifetimes import column
+from .rows_from import RowsFrom
 from .stops import (
     ADMITTED,
     ATTEMPT,
@@ -68,7 +66,7 @@ class Stories:
     def __init__(self, tables: DecidedTables, source: str, config: Mapping[str, Any]) -> None:
         """`source` is `recorded` or `derived`. Tables are read at the first story."""
         self._tables, self._source, self._groups = tables, source, groups_of(config)
-        self._rounds: dict[str, npt.NDArray[Any]] = {}
+        self._rows: dict[str, RowsFrom] = {}
 
     def story(self, round_: int, decodes: Sequence[str] = ()) -> RoundStory:
         """Return the story of a round; `decodes` are the requests of its decode rows in the order of the plan.
@@ -80,12 +78,10 @@ class Stories:
         return RoundStory(round_, self._source, reading.opening(), reading.phases(), reading.behind())
 
     def _at(self, name: str, round_: int) -> list[Decided]:
-        table = self._tables.table(name)
-        rounds = self._rounds.get(name)
-        if rounds is None:
-            rounds = self._rounds[name] = column(table, "round")
-        low, high = np.searchsorted(rounds, (round_, round_ + 1))
-        found: list[Decided] = table.slice(low, high - low).to_pylist() if high > low else []
+        rows = self._rows.get(name)
+        if rows is None:
+            rows = self._rows[name] = RowsFrom(self._tables, name, DECIDED[name].names, key="round")
+        found: list[Decided] = rows.between(round_, round_).to_pylist()
         return found
 
 

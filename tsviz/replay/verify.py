@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
+import numpy.typing as npt
 
 from tsviz.trace import entries as e
 from tsviz.trace.builder import TableBuilder, Vocabulary
@@ -17,8 +17,10 @@ from tsviz.trace.rounds import RoundRecord
 from tsviz.trace.tables import RECORDED
 
 from .reexecute import Executed, Reexecution
+from .rows_from import RowsFrom, some
 
 _PLAN_TABLES = ("operations", "table_changes", "zeroed", "transfers", "rounds")
+_READ_AGAIN = frozenset(("calls", "events", "submissions", "storage_keys", "grown_pages", "prefix_pages", "rounds"))
 _UNCOMPARED = {"call_seq", "start_ns", "digest_structural", "digest_content"}
 
 
@@ -56,7 +58,7 @@ def verify(
     Stops at the first divergence, or behind round `until`. `progress(done, of)` is called now and then.
     Raises `TraceError` when a table cannot be read, also one that re-execution does not need.
     """
-    part.check()
+    part.check(keep=_READ_AGAIN)
     comparison = compare(part)
     done = calls = 0
     for executed in Reexecution(part, module):
@@ -79,11 +81,21 @@ class Comparison:
     def __init__(self, part: Part) -> None:
         """Raises `TraceError` when the table of rounds cannot be read."""
         self._part = part
-        rounds = part.table("rounds")
-        numbers = rounds["round"].to_pylist()
-        self.rounds = len(numbers)
-        pairs = zip(rounds["digest_structural"].to_pylist(), rounds["digest_content"].to_pylist(), strict=True)
-        self._digests = dict(zip(numbers, pairs, strict=True))
+        rounds = some(part, "rounds", ("round", "digest_structural", "digest_content"))
+        self.rounds = rounds.num_rows
+        self._numbers = rounds["round"].to_numpy()
+        self._first = int(self._numbers[0]) if self.rounds else 0
+        self._digests = tuple(map(_numbers, (rounds["digest_structural"], rounds["digest_content"])))
+
+    def _recorded(self, round_: int) -> tuple[int | None, int | None]:
+        """Return the digests of a round."""
+        at = round_ - self._first
+        if not 0 <= at < self.rounds or self._numbers[at] != round_:  # a plan that raised has no row
+            at = int(np.searchsorted(self._numbers, round_))
+        if at == self.rounds or self._numbers[at] != round_:
+            return None, None
+        structural, content = (None if missing[at] else int(values[at]) for values, missing in self._digests)
+        return structural, content
 
     def check(self, executed: Executed) -> Divergence | None:
         """Return how a call that was made again differs from the recorded one; None if it does not."""
@@ -91,10 +103,15 @@ class Comparison:
         if divergence is not None or executed.record is None:
             return divergence
         record = executed.record
-        structural, content = self._digests.get(executed.call.round, (None, None))
+        structural, content = self._recorded(executed.call.round)
         if structural == record.structural and content == record.content:
             return None
         return _name(self._part, executed, structural, content, record)
+
+
+def _numbers(values: Any) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """Return 64-bit numbers, and which of them are missing."""
+    return values.fill_null(0).to_numpy(), values.is_null().to_numpy()
 
 
 def compare(part: Part) -> Comparison:
@@ -141,8 +158,9 @@ def _hexadecimal(digest: int | None) -> str:
 
 def recorded_rows(part: Part, name: str, round_: int) -> list[dict[str, Any]]:
     """Return the recorded rows of one round of a table as dictionaries."""
-    table = part.table(name)
-    rows: list[dict[str, Any]] = table.filter(pc.equal(table["round"], pa.scalar(round_, pa.int32()))).to_pylist()
+    rows: list[dict[str, Any]] = (
+        RowsFrom(part, name, RECORDED[name].names, key="round").between(round_, round_).to_pylist()
+    )
     return rows
 
 

@@ -102,8 +102,8 @@ def _outside(facts: Facts, submission: int, round_: int) -> Answer | None:
 
 def _error(facts: Facts, submission: int) -> str:
     row = facts.part.table("submissions").slice(submission, 1).to_pylist()[0]
-    calls = facts.part.table("calls").slice(row["call_seq"], 1).to_pylist()
-    return str(calls[0]["error"] or "") if calls and calls[0]["seq"] == row["call_seq"] else ""
+    call = facts.call(row["round"], row["call_seq"])
+    return "" if call is None else str(call["error"] or "")
 
 
 def _words(facts: Facts, link: Link, round_: int) -> str:

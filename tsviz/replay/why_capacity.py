@@ -179,12 +179,11 @@ def _no_retraction(facts: Facts, round_: int) -> Branch:
 
 def operation(facts: Facts, op_id: int, round_: int) -> Branch:
     """Return what is known of an operation that defers retraction: its kind, pages and age."""
-    for row in reversed([t for t in facts.between("tickets", 0, round_) if t["op_id"] == op_id]):
-        if row["event"] == "started":
-            age = round_ - row["round"]
-            numbers = {"op_id": op_id, "pages": row["pages"], "age_rounds": age}
-            words = (
-                f"operation {op_id} ({row['kind']}): {counted(row['pages'], 'page')}, out for {counted(age, 'round')}"
-            )
-            return Branch("ticket", words, position=f"{row['round']}.{row['stop']}", numbers=numbers)
-    return Branch("ticket", f"operation {op_id}: its start is not in the trace", numbers={"op_id": op_id})
+    row = facts.ticket(op_id, round_)
+    if row is None:
+        return Branch("ticket", f"operation {op_id}: its start is not in the trace", numbers={"op_id": op_id})
+    age = round_ - row["round"]
+    numbers = {"op_id": op_id, "pages": row["pages"], "age_rounds": age}
+    words = f"operation {op_id} ({row['kind']}): {counted(row['pages'], 'page')}, out for {counted(age, 'round')}"
+    position = str(row["round"])
+    return Branch("ticket", words, position=position, numbers=numbers)

@@ -46,9 +46,9 @@ def _start(c: Case) -> tuple[Branch, ...]:
     row = _first_of_run(c.facts, c.submission, c.round)
     if row < 0:
         return ()
-    life, at = c.facts.life, int(c.facts.life.op_round[row])
-    begin = int(life.op_begin[row])
-    replay = int(c.facts.part.table("operations")["replay_tokens"][row].as_py())
+    life = c.facts.life
+    at, begin = life.row_rounds(row, c.round)[1], int(life.op_begin[row])
+    replay = c.facts.replayed(c.submission, at)
     words = f"it started in round {at:,} at position {begin:,} of {int(life.op_prefill[row]):,}"
     if begin + replay:
         words += f": the first {begin + replay:,} were cached"
@@ -81,14 +81,14 @@ def _result(c: Case) -> tuple[Branch, ...]:
     row = c.facts.last_row(c.submission, c.round)
     if row < 0:
         return ()
-    planned = int(c.facts.life.op_round[row])
+    planned = c.facts.life.row_rounds(row, c.round)[1]
     words = f"its {c.facts.life.op_kind[row]} row of round {planned:,} has no result yet"
     return (Branch("row", words, position=str(planned), numbers={"age_rounds": c.round - planned}),)
 
 
 def _transfer(c: Case) -> tuple[Branch, ...]:
     row = c.facts.last_row(c.submission, c.round)
-    planned = int(c.facts.life.op_round[row]) if row >= 0 else c.said.since_round
+    planned = c.facts.life.row_rounds(row, c.round)[1] if row >= 0 else c.said.since_round
     held = sum(
         len(h.blocks) for h in c.facts.holdings(c.round, c.facts.behind_plan(c.round)) if h.submission == c.submission
     )
@@ -161,7 +161,7 @@ def _head_of_line(c: Case) -> tuple[Branch, ...]:
 def _first_of_run(facts: Facts, submission: int, round_: int) -> int:
     """Return the table row of the first chunk of a request's last start; -1 before its first one."""
     life = facts.life
-    rows = [r for r in life.op_rows.until(submission, round_).tolist() if life.op_begin[r] >= 0]
+    rows = [r for r in life.rows_until(submission, round_).tolist() if life.op_begin[r] >= 0]
     first = rows[-1] if rows else -1
     for earlier, later in zip(reversed(rows[:-1]), reversed(rows), strict=False):
         end = int(life.op_begin[earlier] + life.op_input[earlier])
@@ -176,27 +176,28 @@ def chunk_progress(facts: Facts, holder: str, round_: int) -> tuple[Branch, ...]
     """Return how far the chunks of an incomplete prefill are: chunk k of m, rounds left at this rate."""
     submission = facts.submission_of(holder, round_)
     life = facts.life
-    rows = [r for r in life.op_rows.until(submission, round_).tolist() if life.op_begin[r] >= 0]
+    rows = [r for r in life.rows_until(submission, round_).tolist() if life.op_begin[r] >= 0]
     if not rows:
         return ()
     last = rows[-1]
     first = _first_of_run(facts, submission, round_)
     run = len(rows) - rows.index(first)
     reached, size = int(life.op_begin[last] + life.op_input[last]), int(life.op_prefill[last])
-    span, begun = int(life.op_round[last] - life.op_round[first]) + 1, int(life.op_begin[first])
+    since, latest = (life.row_rounds(row, round_)[1] for row in (first, last))
+    span, begun = latest - since + 1, int(life.op_begin[first])
     rate = (reached - begun) / span
     left = -(-(size - reached) * span // max(1, reached - begun))
     chunk = -(-(reached - begun) // run)
     of = run + -(-(size - reached) // max(1, chunk))
     words = (
         f"{holder}: chunk {run:,} of {of:,}, {reached:,} of {counted(size, 'token')} computed; at {rate:,.0f} tokens"
-        f" a round (since round {int(life.op_round[first]):,}) {counted(left, 'round')}"
+        f" a round (since round {since:,}) {counted(left, 'round')}"
         f" {'is' if left == 1 else 'are'} left"
     )
     numbers = {
         "chunk": run, "chunks": of, "computed_tokens": reached, "prefill_tokens": size, "rounds_left": left,
     }  # fmt: skip
-    return (Branch("progress", words, request=holder, position=str(int(life.op_round[last])), numbers=numbers),)
+    return (Branch("progress", words, request=holder, position=str(latest), numbers=numbers),)
 
 
 def _sealed(c: Case) -> tuple[Branch, ...]:
@@ -219,12 +220,11 @@ def _retracted(c: Case) -> tuple[Branch, ...]:
 def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]:
     """Return the last retraction of a request: when, for whom, how often, tokens lost and what came back."""
     name, life = facts.life.names[submission], facts.life
-    mine = [row for row in facts.between("retractions", 0, round_)
-            if row["victim"] == name and row["outcome"] == d.RETRACTED
-            and facts.submission_of(name, row["round"]) == submission]  # fmt: skip
-    if not mine:
+    rounds = [at for at in facts.retracted(name) if at <= round_ and facts.submission_of(name, at) == submission]
+    if not rounds:
         return ()
-    last = mine[-1]
+    last = next(row for row in reversed(facts.at("retractions", rounds[-1]))
+                if row["victim"] == name and row["outcome"] == d.RETRACTED)  # fmt: skip
     whom = "its own refusal" if last["blocker"] == name else last["blocker"]
     row = facts.last_row(submission, last["round"])
     generated = int(life.landed(np.array([submission], np.int64), last["round"])[0])
@@ -233,14 +233,13 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     decoding = begin < 0 or chunk >= int(life.op_prefill[row])
     lost = int(life.prompt[submission]) + max(0, generated - 1) if decoding and generated else chunk
     words = (
-        f"retracted in round {last['round']:,} for {whom}, {counted(len(mine), 'time')} so far; tables over"
+        f"retracted in round {last['round']:,} for {whom}, {counted(len(rounds), 'time')} so far; tables over"
         f" {counted(lost, 'token')} were given up"
     )
-    numbers = {"retractions": len(mine), "lost_tokens": lost, "round": last["round"]}
-    after = [r for r in life.op_rows.until(submission, 0xFFFF_FFFF).tolist() if life.op_round[r] >= last["round"]
-             and r != row]  # fmt: skip
-    if after:
-        back, start = int(life.op_round[after[0]]), int(life.op_begin[after[0]])
+    numbers = {"retractions": len(rounds), "lost_tokens": lost, "round": last["round"]}
+    following = _following(facts, submission, row, last["round"])
+    if following is not None:
+        back, start = following[1], int(life.op_begin[following[0]])
         if start >= 0:
             again = max(0, lost - start)
             words += f"; it comes back in round {back:,} at position {start:,}, {again:,} to compute again"
@@ -248,6 +247,18 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     else:
         words += "; it has not come back in this trace"
     return (Branch("retraction", words, request=name, position=f"{last['round']}.{last['stop']}", numbers=numbers),)
+
+
+def _following(facts: Facts, submission: int, row: int, round_: int) -> tuple[int, int] | None:
+    """Return the row of a request behind one that it had at or before a round, and its round; None without one."""
+    life = facts.life
+    if row >= 0 and life.row_rounds(row, _LAST_ROUND)[1] > round_:  # the same row again, in one span
+        return row, round_ + 1
+    after = [r for r in life.rows_until(submission, _LAST_ROUND).tolist() if r > row]
+    return (after[0], life.row_rounds(after[0], _LAST_ROUND)[0]) if after else None
+
+
+_LAST_ROUND = 0xFFFF_FFFF
 
 
 def _cannot_join(c: Case) -> tuple[Branch, ...]:

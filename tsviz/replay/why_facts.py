@@ -13,15 +13,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tsviz.scheduler import decisions as d
 from tsviz.scheduler.states import STATE_NAMES, holds_pages
+from tsviz.trace.decided import DECIDED
 from tsviz.trace.reader import Part
+from tsviz.trace.tables import RECORDED
 
-from .block_tables import RecordedTables
 from .decided_view import DecidedTables
-from .lifetimes import ENDS, NEVER, Lifetimes, Longs, PerRequest, column, words
+from .life_of import life_of
+from .lifetimes import ENDS, NEVER, Longs, PerRequest, among, column, words
+from .rows_from import RowsFrom, some
 
 HOLDING = frozenset(name for state, name in enumerate(STATE_NAMES) if holds_pages(state))
 """States in which a request owns tables and a slot."""
@@ -70,14 +74,14 @@ class Facts:
         self.groups = [str(group["group_id"]) for group in part.config["cache_groups"]]
         self.packing = [int(group["cache_blocks_per_lcm_block"]) for group in part.config["cache_groups"]]
         self.parents = max(0, int(part.config["num_device_pages"]) - 1)
-        self.life = Lifetimes(part)
-        self.tables = RecordedTables(part.table("table_changes"), part.config)
-        self._rounds: dict[str, Any] = {}
-        self._states = self.decided.table("states")
-        self._state_rows = PerRequest(column(self._states, "submission"), column(self._states, "round"))
-        self._state_round, self._state_item = column(self._states, "round"), column(self._states, "item")
-        self._after = words(self._states, "after")
-        verdicts = self.decided.table("verdicts")
+        self.life, self.tables = life_of(part)
+        self._decided_rows: dict[str, RowsFrom] = {}
+        self._recorded_rows: dict[str, RowsFrom] = {}
+        states = some(self.decided, "states", ("submission", "round", "item", "after"))
+        self._state_rows = PerRequest(column(states, "submission"), column(states, "round"))
+        self._state_round, self._state_item = column(states, "round"), column(states, "item")
+        self._after = words(states, "after")
+        verdicts = some(self.decided, "verdicts", ("submission", "round", "cause", "holder", "rule", "op_id"))
         self._verdict_rows = PerRequest(column(verdicts, "submission"), column(verdicts, "round"))
         self._verdict_round = column(verdicts, "round")
         self._verdicts = tuple(words(verdicts, name) for name in ("cause", "holder", "rule"))
@@ -106,29 +110,34 @@ class Facts:
 
     def at(self, table: str, round_: int) -> list[dict[str, Any]]:
         """Return the rows of a decided table that carry a round, in order."""
-        whole, rounds = self._table(table)
-        low, high = np.searchsorted(rounds, (round_, round_ + 1))
-        rows: list[dict[str, Any]] = whole.slice(low, high - low).to_pylist()
-        return rows
+        return self.between(table, round_, round_)
 
     def between(self, table: str, first: int, last: int) -> list[dict[str, Any]]:
         """Return the rows of a decided table from round `first` to `last`, both included."""
-        whole, rounds = self._table(table)
-        low, high = np.searchsorted(rounds, (first, last + 1))
-        rows: list[dict[str, Any]] = whole.slice(low, high - low).to_pylist()
+        if table not in self._decided_rows:
+            self._decided_rows[table] = RowsFrom(self.decided, table, DECIDED[table].names, key="round")
+        rows: list[dict[str, Any]] = self._decided_rows[table].between(first, last).to_pylist()
         return rows
 
-    def _table(self, name: str) -> tuple[pa.Table, Any]:
-        whole = self.decided.table(name)
-        if name not in self._rounds:
-            self._rounds[name] = column(whole, "round")
-        return whole, self._rounds[name]
+    def _recorded(self, table: str, first: int, last: int) -> pa.Table:
+        """Return the rows of a recorded table from round `first` to `last`, both included."""
+        if table not in self._recorded_rows:
+            self._recorded_rows[table] = RowsFrom(self.part, table, RECORDED[table].names, key="round")
+        return self._recorded_rows[table].between(first, last)
 
-    def latest(self, table: str, round_: int) -> list[dict[str, Any]]:
-        """Return the rows of the last round at or before `round_` that has any."""
-        _, rounds = self._table(table)
-        position = int(np.searchsorted(rounds, round_, side="right")) - 1
-        return self.at(table, int(rounds[position])) if position >= 0 else []
+    def retracted(self, request: str) -> Sequence[int]:
+        """Return the rounds in which a request was retracted, once for each time."""
+        return self._retracted.get(request, ())
+
+    @cached_property
+    def _retracted(self) -> dict[str, list[int]]:
+        rows = some(self.decided, "retractions", ("round", "outcome", "victim"))
+        found: dict[str, list[int]] = {}
+        each = zip(column(rows, "round").tolist(), words(rows, "outcome"), words(rows, "victim"), strict=True)
+        for round_, outcome, victim in each:
+            if outcome == d.RETRACTED:
+                found.setdefault(victim or "", []).append(round_)
+        return found
 
     def own(self, table: str, submission: int, round_: int) -> list[dict[str, Any]]:
         """Return the rows of one request in a round."""
@@ -192,34 +201,41 @@ class Facts:
         return sorted(found, key=lambda h: (-len(h.blocks), h.submission))
 
     @cached_property
-    def _tickets(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.decided.table("tickets").to_pylist()
-        return rows
-
-    @cached_property
-    def _ticket_moments(self) -> tuple[Longs, Longs]:
-        """Sorted moments at which operations began and ended."""
-        moments = np.array([row["round"] << 32 | row["item"] for row in self._tickets], np.int64)
-        started = np.array([row["event"] == "started" for row in self._tickets], np.bool_)
-        return moments[started], moments[~started]
+    def _tickets(self) -> tuple[pa.Table, Longs, npt.NDArray[np.bool_]]:
+        """Columns of the table of operations, their moments, and which rows begin one."""
+        rows = some(self.decided, "tickets", ("round", "item", "event", "op_id", "kind", "pages"))
+        moments = column(rows, "round").astype(np.int64) << 32 | column(rows, "item")
+        return rows, moments, among(rows, "event", ("started",))
 
     def open_tickets(self, round_: int, item: int) -> int:
         """Return how many operations are out at a moment."""
-        started, ended = self._ticket_moments
-        moment = round_ << 32 | item
-        return int(np.searchsorted(started, moment) - np.searchsorted(ended, moment))
+        _, moments, _ = self._tickets
+        return int(self._out[int(np.searchsorted(moments, round_ << 32 | item))])
+
+    @cached_property
+    def _out(self) -> Longs:
+        """How many operations are out in front of each row of the table of operations, and behind the last."""
+        counts: Longs = np.concatenate([[0], np.cumsum(np.where(self._tickets[2], 1, -1))])
+        return counts
 
     def tickets(self, round_: int, item: int) -> list[Ticket]:
         """Return the operations that are out at a moment, oldest first."""
-        out: dict[int, Ticket] = {}
-        for row in self._tickets:
-            if (row["round"], row["item"]) >= (round_, item):
-                break
-            if row["event"] == "started":
-                out[row["op_id"]] = Ticket(row["op_id"], row["kind"], row["pages"], row["round"])
-            else:
-                out.pop(row["op_id"], None)
-        return list(out.values())
+        rows, moments, started = self._tickets
+        end = int(np.searchsorted(moments, round_ << 32 | item))
+        op_ids = column(rows, "op_id")[:end]
+        begun = started[:end]
+        out = np.flatnonzero(begun & ~np.isin(op_ids, op_ids[~begun]))
+        return [
+            Ticket(row["op_id"], row["kind"], row["pages"], row["round"])
+            for row in rows.take(pa.array(out)).to_pylist()
+        ]
+
+    def ticket(self, op_id: int, round_: int) -> dict[str, Any] | None:
+        """Return the row with which an operation began, up to a round; None where it is not in the trace."""
+        rows, moments, started = self._tickets
+        end = int(np.searchsorted(moments, (round_ + 1) << 32))
+        found = np.flatnonzero(started[:end] & (column(rows, "op_id")[:end] == op_id))
+        return dict(rows.slice(int(found[-1]), 1).to_pylist()[0]) if len(found) else None
 
     # Recorded rows
 
@@ -230,10 +246,13 @@ class Facts:
 
     def round_row(self, round_: int) -> dict[str, Any]:
         """Return the row of a plan; empty for a round that is not there."""
-        rounds = self.part.table("rounds")
-        low, high = np.searchsorted(column(rounds, "round"), (round_, round_ + 1))
-        rows: list[dict[str, Any]] = rounds.slice(low, high - low).to_pylist()
+        rows: list[dict[str, Any]] = self._recorded("rounds", round_, round_).to_pylist()
         return rows[0] if rows else {}
+
+    def call(self, round_: int, seq: int) -> dict[str, Any] | None:
+        """Return the row of a call that precedes a round's plan; None for one that is not in the trace."""
+        rows: list[dict[str, Any]] = self._recorded("calls", round_, round_).to_pylist()
+        return next((row for row in rows if row["seq"] == seq), None)
 
     def elapsed_ns(self, first: int, last: int) -> int:
         """Return the time between the plans of two rounds on the part's clock."""
@@ -242,13 +261,14 @@ class Facts:
 
     def rows_of(self, round_: int) -> list[tuple[str, str, int]]:
         """Return the scheduled rows of a round: request, kind, forward rows."""
-        life = self.life
-        low, high = np.searchsorted(life.op_round, (round_, round_ + 1))
-        names = words(self.part.table("operations").slice(low, high - low), "request")
-        return [
-            (name or "", str(life.op_kind[i]), int(life.op_input[i]))
-            for name, i in zip(names, range(low, high), strict=True)
-        ]
+        rows = self._recorded("operations", round_, round_)
+        found = zip(words(rows, "request"), words(rows, "kind"), column(rows, "input_tokens").tolist(), strict=True)
+        return [(name or "", kind or "", tokens) for name, kind, tokens in found]
+
+    def replayed(self, submission: int, round_: int) -> int:
+        """Return how many tokens the row of a request in a round feeds again."""
+        rows = self._recorded("operations", round_, round_)
+        return int(column(rows, "replay_tokens")[column(rows, "submission") == submission][-1])
 
     def ended(self, submission: int) -> int | None:
         """Return the round in front of whose plan a request ended; None for one that did not."""
@@ -257,9 +277,11 @@ class Facts:
 
     def end_event(self, submission: int) -> str:
         """Return the kind of the event that ended a request."""
-        events = self.part.table("events")
-        own = np.flatnonzero(column(events, "submission") == submission)
-        kinds = words(events.take(own), "kind")
+        end = self.ended(submission)
+        if end is None:
+            return ""
+        events = self._recorded("events", end, end)
+        kinds = words(events.filter(column(events, "submission") == submission), "kind")
         return next((kind for kind in kinds if kind in ENDS), "")
 
     def refusal(self, submission: int, round_: int) -> dict[str, Any] | None:

@@ -16,11 +16,13 @@ import numpy as np
 from tsviz.scheduler import decisions as d
 
 from .lifetimes import column, words
+from .rows_from import some
 from .why_facts import Facts
 
 WINDOW_ROUNDS = 100
 """Rounds before and behind a position in which turns belong to one cycle."""
 _AGAIN = 2
+_TURNS = ("round", "item", "stop", "outcome", "victim", "blocker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Turns:
     def __init__(self, facts: Facts) -> None:
         """Read the decided retractions and admissions."""
         self._facts = facts
-        admissions = facts.decided.table("admissions")
+        admissions = some(facts.decided, "admissions", ("round", "item", "request", "fresh_pages"))
         fresh = admissions["fresh_pages"].to_pylist()
         self._admitted = [
             (round_, item, name or "")
@@ -88,7 +90,7 @@ class Turns:
         """Every retraction, in order."""
         keys = [round_ << 32 | item for round_, item, _ in self._admitted]
         found = []
-        for row in self._facts.decided.table("retractions").to_pylist():
+        for row in some(self._facts.decided, "retractions", _TURNS).to_pylist():
             if row["outcome"] != d.RETRACTED:
                 continue
             position = int(np.searchsorted(keys, row["round"] << 32 | row["item"]))
@@ -143,11 +145,14 @@ class Turns:
         """Return the last round up to `last_round` in which a request of the ring computed a new position."""
         life, rounds = self._facts.life, [0]
         for name in ring:
-            rows = life.op_rows.until(self._facts.submission_of(name, last_round), last_round)
+            rows = life.rows_until(self._facts.submission_of(name, last_round), last_round)
             decoded = life.op_kind[rows] == "decode"
             ends = np.where(decoded, 0, life.op_begin[rows] + life.op_input[rows])
             highest = np.concatenate([[0], np.maximum.accumulate(ends)])[: len(ends)]
-            rounds += life.op_round[rows][decoded | (ends > highest)].tolist()
+            # A chunk that is made again in the next round gains in the first, a decode in every round.
+            for row, decode in zip(rows[decoded | (ends > highest)].tolist(), decoded[decoded | (ends > highest)],
+                                   strict=True):  # fmt: skip
+                rounds.append(life.row_rounds(row, last_round)[int(decode)])
         return max(rounds)
 
     def _evicted(self, turns: tuple[Turn, ...]) -> int:

@@ -7,7 +7,7 @@ Every call that was recorded names how many rows hang off it, and every plan how
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,11 +28,14 @@ def check_calls(path: Path, rows: int, last_seq: int) -> None:
         raise Damaged(path, "tables, calls", f"{last_seq + 1} rows (the last call is {last_seq})", f"{rows} rows")
 
 
-def check_counts(path: Path, read: Callable[[str], pa.Table], rows: Callable[[str], int]) -> None:
+Read = Callable[[str, Sequence[str]], pa.Table]
+
+
+def check_counts(path: Path, read: Read, rows: Callable[[str], int]) -> None:
     """Compare rows of tables with what calls and rounds say of them.
 
-    `read` returns a table, `rows` how many rows one has; `path` is the file that counts them. Raises `Damaged` for the
-    first table that has other rows.
+    `read` returns columns of a table, `rows` how many rows one has; `path` is the file that counts them. Raises
+    `Damaged` for the first table that has other rows.
     """
     for name, expected, why in _expected(read):
         if rows(name) != expected:
@@ -41,9 +44,9 @@ def check_counts(path: Path, read: Callable[[str], pa.Table], rows: Callable[[st
         raise Damaged(path, "tables, table_changes", "block tables of the scheduled rows", "0 rows")
 
 
-def _expected(read: Callable[[str], pa.Table]) -> Iterator[tuple[str, int, str]]:
-    rounds = read("rounds")
-    groups = read("calls").group_by(["kind", "outcome"]).aggregate([("items", "sum"), ("items", "count")]).to_pylist()
+def _expected(read: Read) -> Iterator[tuple[str, int, str]]:
+    rounds, calls = read("rounds", _SCHEDULED), read("calls", ("kind", "outcome", "items"))
+    groups = calls.group_by(["kind", "outcome"]).aggregate([("items", "sum"), ("items", "count")]).to_pylist()
     items: Counter[str] = Counter()
     for group in groups:
         items[group["kind"]] += group["items_sum"]

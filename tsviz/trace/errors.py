@@ -36,5 +36,9 @@ class Damaged(TraceError):
     """Bytes of the bundle are not what was written: a checksum, a length or a value contradicts another."""
 
 
+class FellBehind(Exception):
+    """The writer was too slow for what was recorded, and recording ended rather than fill the memory."""
+
+
 class CannotRecord(Exception):
     """What was asked for cannot be recorded; the message says why."""

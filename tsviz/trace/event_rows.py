@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import groupby
 from operator import add
 from typing import Any
@@ -41,6 +41,17 @@ class EventRows:
         self._result = next((kind for kind in reader if kind.__name__ == _RESULT), None)
         self._held: dict[int, int] = {}
         self.causes = Causes()
+
+    def follow(self, before: EventRows, book: PlanBook) -> None:
+        """Go on from the rows of an earlier segment, with another plan book; identity tokens keep their pages."""
+        self._held, self.causes, self._book = before._held, before.causes, book
+        if not self._full:
+            self._pages, self._chains = before._pages, before._chains
+
+    @property
+    def live(self) -> Container[int]:
+        """The submissions that hold tokens."""
+        return self._held
 
     def submitted(self, submission: int, prompt_tokens: int) -> None:
         """Note how many tokens an accepted request starts with."""

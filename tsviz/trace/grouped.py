@@ -6,7 +6,7 @@ Row groups are in order of the table's key; their statistics say where a key lie
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +79,24 @@ class GroupedTable:
         high = int(self._starts[high_group] + np.searchsorted(self._key(high_group), last, side="right"))
         return low, high
 
+    def at_least(self, key: int) -> int:
+        """Return the number of the first row whose key is `key` or more; the number of all rows without one."""
+        group = int(np.searchsorted(self._last, key)) if self.rows else 0
+        if group >= len(self._starts) - 1:
+            return self.rows
+        return int(self._starts[group] + np.searchsorted(self._key(group), key))
+
     def between(self, first: int, last: int) -> pa.Table:
         """Return the rows whose key lies from `first` to `last`. Raises `Damaged`."""
         return self.slice(*self.bounds(first, last))
+
+    def since(self, low: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows from number `low` on, a row group at a time. Raises `Damaged`."""
+        if low >= self.rows:
+            return
+        first = int(np.searchsorted(self._starts, low, side="right")) - 1
+        for group in range(first, len(self._starts) - 1):
+            yield self._group(group).slice(max(0, low - int(self._starts[group])))
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """Return one integer column whole; nothing else is read and nothing kept. Raises `Damaged`."""

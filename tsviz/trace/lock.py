@@ -37,6 +37,12 @@ class RecordingLock:
                 file.close()
                 self._path.unlink()
 
+    def abandon(self) -> None:
+        """Let go of a parent process's lock in its child: it ends with the parent alone."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
     def release(self) -> None:
         """End the lock and take its file away."""
         if self._file is not None:

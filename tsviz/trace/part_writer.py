@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from . import entries as e
@@ -11,6 +12,7 @@ from .chains import ChainBook
 from .decided import DecisionRows
 from .device_rows import add_measured
 from .event_rows import EventRows
+from .plan_fields import PlanFields, read_plan
 from .round_rows import add_round
 from .rounds import PlanBook
 from .segments import HotSegments
@@ -28,13 +30,22 @@ class PartWriter:
         token_mode: str,
         event_reader: e.EventReader,
         storage: bool = False,
+        read: Callable[..., PlanFields] = read_plan,
     ) -> None:
-        """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed."""
+        """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed.
+
+        `read` reads a plan, as `read_plan`.
+        """
         self._segments = segments
+        self._settings: dict[str, Any] = {
+            "prefix_tokens": prefix_tokens, "token_mode": token_mode, "event_reader": event_reader, "storage": storage,
+            "read": read,
+        }  # fmt: skip
+        self._first_submission = 0
         self._full = token_mode == FULL
         self._requests, self._words = Vocabulary(), Vocabulary()
         self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
-        self._book = PlanBook(content=self._full)
+        self._book = PlanBook(content=self._full, read=read)
         self._pages = PageBook(prefix_tokens)
         self._chains = ChainBook(prefix_tokens) if storage and not self._full else None
         self._keys_seen: dict[str, int] = {}
@@ -46,6 +57,24 @@ class PartWriter:
         self._round = 0
         self._sequence = 0
         self._submissions = 0
+
+    def successor(self, segments: HotSegments) -> PartWriter:
+        """Return a writer of the next segment, to be called behind a plan once everything was flushed.
+
+        It numbers on, and knows of the past what it needs: requests that live or were submitted in this segment. Its
+        vocabularies are new; with tokens in full its dictionary of pages too.
+        """
+        after = PartWriter(segments, **self._settings)
+        after._book = self._book.forget(self._events.live, self._first_submission)
+        after._events.follow(self._events, after._book)
+        after._decisions = DecisionRows(after._tables, after._book.submission)
+        if not self._full:
+            after._pages, after._chains = self._pages, self._chains
+        after._keys_seen = self._keys_seen
+        after._round, after._sequence = self._round, self._sequence
+        after._submissions = after._first_submission = self._submissions
+        segments.start_at(self._round, self._sequence - 1)
+        return after
 
     @property
     def pending_rows(self) -> int:

@@ -6,7 +6,7 @@ Opening reads only the small files; a table is read, checked and validated when 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ from .tokens import MODES
 
 DATASET_ROWS = 2_000_000
 """Cold tables with more rows are handed out as a dataset that is read by column and row group, not whole."""
+
+KEPT_ROWS = 1 << 19
+"""Cold tables with more rows are not kept whole for the sake of some columns or rows of them."""
 
 WHOLE_BYTES = 256 << 20
 """Of a part with more bytes `check_bytes` reads the footers only."""
@@ -149,9 +152,28 @@ class Part:
             self._loaded[name] = self._batches(table).unify_dictionaries().combine_chunks()
         return self._loaded[name]
 
-    def check(self) -> None:
-        """Read every table once, as it would be read for use. Raises `TraceError` for the first that is damaged."""
+    def large(self, name: str) -> ColdTables | None:
+        """Return the cold tables where this one has more than `KEPT_ROWS` rows and was not read whole before."""
+        store = self.cold
+        return store if store is not None and name not in self._loaded and self.rows(name) > KEPT_ROWS else None
+
+    def columns(self, name: str, names: Sequence[str]) -> pa.Table:
+        """Return some columns of a table; of a large one nothing else is read and nothing kept. Raises `TraceError`."""
+        store = self.large(name)
+        if store is None:
+            return self.table(name).select(list(names))
+        batches = list(store.batches(TABLES[name], names))
+        return pa.Table.from_batches(batches).unify_dictionaries().combine_chunks().select(list(names))
+
+    def check(self, keep: Collection[str] = ()) -> None:
+        """Read every table once, as it would be read for use. Raises `TraceError` for the first that is damaged.
+
+        `keep` names tables that are needed soon: those that are not large are kept as `table` returns them.
+        """
         for table in TABLES.values():
+            if table.name in keep and self.large(table.name) is None:
+                self.table(table.name)
+                continue
             for _ in self._store.batches(table):
                 pass
 
@@ -166,7 +188,7 @@ class Part:
     def check_counts(self) -> None:
         """Compare rows of tables with what calls and plans say of them. Raises `TraceError`."""
         if self._whole:
-            check_counts(self._counting, self.table, self.rows)
+            check_counts(self._counting, self.columns, self.rows)
 
     def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
         """Return every table; those with more than `DATASET_ROWS` cold rows as datasets."""

@@ -42,4 +42,7 @@ class Recorder:
     def take(self, limit: int) -> list[Entry | Decided]:
         """Return at most `limit` entries in order (writer thread)."""
         entries = self._entries
-        return [entries.popleft() for _ in range(min(limit, len(entries)))]
+        try:
+            return [entries.popleft() for _ in range(min(limit, len(entries)))]
+        except IndexError:  # recording ended meanwhile, and all were thrown away
+            return []

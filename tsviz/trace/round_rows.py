@@ -60,8 +60,7 @@ def _operations(table: TableBuilder, round_: int, batch: BatchRecord, *, content
     columns["row"].extend(range(rows))
     columns["kind"].repeat_text(batch.prefill_kind, prefills)
     columns["kind"].repeat_text(batch.decode_kind, decodes)
-    codes = columns["request"].vocabulary.codes
-    columns["request"].extend([codes[name] for name in fields.ids])
+    columns["request"].extend_text(fields.ids)
     columns["submission"].extend(batch.submissions)
     columns["slot"].extend(fields.slots)
     columns["begin_tokens"].extend(fields.begins)
@@ -80,13 +79,12 @@ def _operations(table: TableBuilder, round_: int, batch: BatchRecord, *, content
 
 def _changes(table: TableBuilder, round_: int, batch: BatchRecord) -> None:
     columns, fields = table.columns, batch.fields
-    codes = columns["request"].vocabulary.codes
     for change in batch.changes:
         runs = len(change.row)
         rows = change.row.tolist()
         columns["round"].repeat(round_, runs)
         columns["group"].repeat_text(change.group, runs)
-        columns["request"].extend([codes[fields.ids[row]] for row in rows])
+        columns["request"].extend_text([fields.ids[row] for row in rows])
         columns["submission"].extend([batch.submissions[row] for row in rows])
         columns["fresh"].extend(change.fresh.tolist())
         columns["first_slot"].extend_numpy(change.first)

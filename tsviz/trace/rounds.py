@@ -7,7 +7,7 @@ so that a recorded plan and a re-executed one can be compared digest by digest a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -100,6 +100,13 @@ class PlanBook:
             rows[:] = [row if slot < len(kept) and kept[slot] else row[:0] for slot, row in enumerate(rows)]
         submissions = {r: (n, self._original.get(n, n + self._shift), int(self._computed[n])) for r, n in known.items()}
         return BookState(submissions, self._shift, owner, tables)
+
+    def forget(self, submissions: Container[int], since: int) -> PlanBook:
+        """Return a book that goes on from here and knows only these submissions, and those numbered from `since` on."""
+        names = [name for name, number in self._submission.items() if number in submissions or number >= since]
+        book = PlanBook(content=self._content, read=self._read)
+        book.adopt(self.state(names))
+        return book
 
     def adopt(self, state: BookState) -> None:
         """Go on from a state, on a book that has seen nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import IO, Any
@@ -41,6 +42,9 @@ class _Counting:
             self.closed = True
             self._file.close()
 
+    def fileno(self) -> int:
+        return self._file.fileno()
+
     def writable(self) -> bool:
         return True
 
@@ -58,6 +62,7 @@ class HotSegments:
     """The hot files of one part. A table's file exists once it has a row."""
 
     def __init__(self, directory: Path) -> None:
+        """Begin in an empty directory, which is made. Raises OSError."""
         directory.mkdir(parents=True)
         self._directory = directory
         self._streams: dict[str, tuple[_Counting, ipc.RecordBatchStreamWriter]] = {}
@@ -65,6 +70,11 @@ class HotSegments:
         self._commits = (directory / COMMITS_FILE).open("wb")
         self._sequence = 0
         self._last = (0, -1)
+
+    @property
+    def written_bytes(self) -> int:
+        """How many bytes of tables were written so far."""
+        return sum(file.length for file, _ in self._streams.values())
 
     def append(self, table: Table, batch: pa.RecordBatch) -> None:
         """Write one batch; readers do not see it before `commit`."""
@@ -74,6 +84,10 @@ class HotSegments:
             stream = self._streams[table.name] = (file, ipc.new_stream(file, table.schema, options=_OPTIONS))
         stream[1].write_batch(batch)
         self._rows[table.name] = self._rows.get(table.name, 0) + batch.num_rows
+
+    def start_at(self, last_round: int, last_seq: int) -> None:
+        """Say where the rows of the segment in front of this one end."""
+        self._last = (last_round, last_seq)
 
     def commit(self, last_round: int, last_seq: int) -> None:
         """Make everything appended so far visible: tables first, their record last."""
@@ -96,6 +110,13 @@ class HotSegments:
         self._commits.write(commit_line(record))
         self._commits.flush()
         self._sequence += 1
+
+    def abandon(self) -> None:
+        """Lead the files of a parent process nowhere: what its buffers hold is not written twice."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (*(file.fileno() for file, _ in self._streams.values()), self._commits.fileno()):
+            os.dup2(nowhere, number, inheritable=False)
+        os.close(nowhere)
 
     def close(self) -> None:
         """Close the files; the streams get no end marker, since the last commit says where they end.

@@ -15,10 +15,12 @@ from typing import Any
 from . import compact, layout
 from .catalogue import LEVELS
 from .entries import EventReader
-from .errors import CannotRecord
+from .errors import CannotRecord, FellBehind
 from .lock import RecordingLock
 from .part_writer import PartWriter
+from .plan_fields import PlanFields, read_plan
 from .recorder import Recorder
+from .ring import RING_FILE, RingOptions, Rotation
 from .segments import HotSegments
 from .tokens import FULL, MODES
 
@@ -32,12 +34,23 @@ _TURN_SECONDS = 1e-6
 _BEHIND_ENTRIES = 1024
 """With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
+_WATCH_SECONDS = 0.1
 
 
 class _Part:
-    def __init__(self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments) -> None:
+    def __init__(
+        self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments, rotation: Rotation | None
+    ) -> None:
         self.recorder, self.writer = recorder, writer
-        self.directory, self.segments = directory, segments
+        self.directory, self.segments, self.rotation = directory, segments, rotation
+
+    def rotate(self, rotation: Rotation) -> None:
+        """Finish the segment and begin the next one."""
+        self.writer.flush()
+        self.segments.finish()
+        self.segments.close()
+        self.segments = rotation.next()
+        self.writer = self.writer.successor(self.segments)
 
 
 class BundleWriter:
@@ -46,14 +59,20 @@ class BundleWriter:
     `error` holds the exception that stopped the writer thread (a full disk, say); the recorded program goes on.
     """
 
-    def __init__(self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL) -> None:
+    def __init__(
+        self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None,
+        most_waiting: int | None = None,
+    ) -> None:  # fmt: skip
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
+
+        `ring`: a flight recorder, of whose segments the keeper makes bundles; `path` is where these lie, `OUT.ring`.
+        `most_waiting`: where more entries than this wait for a disk that is too slow, recording ends (`FellBehind`).
 
         Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
         """
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
-        self.path, self._tokens, self._meta = path, tokens, dict(meta)
+        self.path, self._tokens, self._meta, self._ring = path, tokens, dict(meta), ring
         self._parts: list[_Part] = []
         self._names: list[dict[str, Any]] = []
         self.error: BaseException | None = None
@@ -62,11 +81,7 @@ class BundleWriter:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         try:
-            if (outer := layout.enclosing_bundle(path.parent)) is not None:
-                raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise CannotRecord(f"{path}: expected a path that is free, found a file or a directory with content")
-            path.mkdir(parents=True, exist_ok=True)
+            check_free(path)
             self._anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
             self._write_bundle_file()
             self._recording = RecordingLock(path)
@@ -74,6 +89,15 @@ class BundleWriter:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
+        if most_waiting is not None:
+            threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True).start()
+
+    def _watch(self, most_waiting: int) -> None:
+        """End the recording when the writer cannot keep up: the program's memory is not ours to fill."""
+        while self.error is None and not self._stop.wait(_WATCH_SECONDS):
+            for part in list(self._parts):
+                if (waiting := part.recorder.waiting_entries()) > most_waiting:
+                    self._fail(FellBehind(f"{waiting:,} entries waited to be written, more than {most_waiting:,}"))
 
     def recorder(
         self,
@@ -87,15 +111,19 @@ class BundleWriter:
         clock: str,
         rule_set: str,
         level: str = LEVELS[0],
+        read: Callable[..., PlanFields] = read_plan,
     ) -> Recorder:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`. At level `decisions` the recorder is also the scheduler's observer.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan.
         """
         directory = layout.part_directory(self.path, node, rank)
+        if self._ring is not None:
+            level = LEVELS[0]
         try:
-            segments = HotSegments(directory / layout.HOT)
+            rotation = None if self._ring is None else Rotation(self._ring, directory)
+            segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
             part = {
                 "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
                 "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
@@ -109,21 +137,24 @@ class BundleWriter:
                 token_mode=self._tokens,
                 event_reader=event_reader,
                 storage=config["enable_l3_storage"],
+                read=read,
             )
             with self._lock:
-                self._parts.append(_Part(recorder, writer, directory, segments))
+                self._parts.append(_Part(recorder, writer, directory, segments, rotation))
                 self._names.append({"node": node, "rank": rank})
                 self._write_bundle_file()
                 if self.error is not None:
-                    recorder.append = _drop
+                    recorder.append = drop
         except OSError as error:
             raise CannotRecord(f"{directory}: cannot be written: {error.strerror}") from error
         return recorder
 
     def _write_bundle_file(self) -> None:
+        ring = {} if self._ring is None else {"ring": self._ring.values()}
         layout.write_json(
-            self.path / layout.BUNDLE_FILE,
+            self.path / (layout.BUNDLE_FILE if self._ring is None else RING_FILE),
             {
+                **ring,
                 "format": layout.FORMAT,
                 "schema": layout.schema_version(),
                 "tokens": self._tokens,
@@ -149,6 +180,8 @@ class BundleWriter:
             while entries := part.recorder.take(_TAKE_ENTRIES):
                 for index, entry in enumerate(entries):
                     part.writer.consume(entry)
+                    if part.rotation is not None and part.rotation.due(entry, part.segments.written_bytes):
+                        part.rotate(part.rotation)
                     if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
                         time.sleep(_TURN_SECONDS)
                 self._flush_if_due()
@@ -163,13 +196,43 @@ class BundleWriter:
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
-            self.error = error
+            self.error = self.error or error
             for part in self._parts:
-                part.recorder.append = _drop
+                part.recorder.append = drop
                 part.recorder.take(1 << 62)
 
-    def close(self, end: Mapping[str, Any] | None = None, *, compacted: bool = True) -> None:
+    def leave(self) -> None:
+        """Commit what is left without closing the bundle: whoever recorded it was killed. Raises what went wrong."""
+        self._closed = True
+        self._stop.set()
+        self._thread.join()
+        if self.error is None:
+            self._take_all(turns=False)
+            for part in self._parts:
+                part.writer.flush()
+        for part in self._parts:
+            part.segments.close()
+        if self.error is not None:
+            raise self.error
+
+    def abandon(self) -> None:
+        """Forget the bundle in a child process behind a fork: no thread writes here, files and lock are the parent's.
+
+        The recorders take entries and forget them.
+        """
+        self._closed = True
+        self._recording.abandon()
+        for part in self._parts:
+            part.recorder.append = drop
+            part.recorder.take(1 << 62)
+            part.segments.abandon()
+
+    def close(
+        self, end: Mapping[str, Any] | None = None, *, compacted: bool = True, patience_seconds: float | None = None
+    ) -> None:
         """Write what is left, compact the tables and close the bundle with `end` (why it ended, totals).
+
+        `patience_seconds`: how long at most a disk is waited for that does not take what is being written.
 
         Raises what stopped the writer thread, or OSError when the compaction finds no room; what was committed before
         stays readable. A second call does nothing.
@@ -178,7 +241,10 @@ class BundleWriter:
             return
         self._closed = True
         self._stop.set()
-        self._thread.join()
+        self._thread.join(patience_seconds)
+        if self._thread.is_alive():
+            self._fail(FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end"))
+            raise FellBehind(str(self.error))
         if self.error is None:
             try:
                 self._take_all(turns=False)
@@ -194,10 +260,19 @@ class BundleWriter:
             raise self.error
         layout.write_json(self.path / layout.END_FILE, dict(end or {}))
         self._recording.release()
-        if compacted:
+        if compacted and self._ring is None:
             for part in self._parts:
                 compact.compact_part(part.directory)
 
 
-def _drop(_: object) -> None:
+def check_free(path: Path) -> None:
+    """Make the directory of a new bundle. Raises CannotRecord when something is there already, OSError."""
+    if (outer := layout.enclosing_bundle(path.parent)) is not None:
+        raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise CannotRecord(f"{path}: expected a path that is free, found a file or a directory with content")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def drop(_: object) -> None:
     """Take an entry and forget it: the writer has failed, and the recorded program must not notice."""

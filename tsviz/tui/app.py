@@ -116,8 +116,13 @@ class DebuggerApp(App[None]):
             self.crash = _crash_words(sys.exc_info()[1] or self._exception)
         self._close_messages_no_wait()
 
+    def _come_back(self, _app: object) -> None:
+        """Draw everything: behind a suspension (ctrl+z, `fg`) the terminal is empty, which the toolkit does not see."""
+        self.refresh(layout=True)
+
     def on_mount(self) -> None:
         """Take the user's keys."""
+        self.app_resume_signal.subscribe(self, self._come_back)
         self.set_keymap(self._keys)
         if self._key_problems:
             more = f" (and {len(self._key_problems) - 1} more)" if len(self._key_problems) > 1 else ""

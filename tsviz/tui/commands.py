@@ -1,4 +1,4 @@
-"""The palette: every action of the main screen, by its help text."""
+"""The palette: every action of the screen that it lies over, by its help text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from tsviz.tui.keys import Key, display
 from tsviz.tui.screens.main import MainScreen
+from tsviz.tui.screens.over import Over
+from tsviz.tui.screens.pages import PagesScreen
 
 
 class Actions(Provider):
     """Offers what the keys do to those who do not know the keys."""
 
     def _keys(self) -> Iterator[Key]:
-        if isinstance(self.screen, MainScreen):
-            yield from (key for key in self.screen.keys if key.id not in ("palette", "quit"))
+        if isinstance(self.screen, MainScreen | Over | PagesScreen):
+            yield from (key for key in self.screen.keys if key.id.rpartition(".")[2] not in ("palette", "quit"))
 
     async def discover(self) -> Hits:
         """Offer everything before anything is typed."""

@@ -23,7 +23,7 @@ _KEPT_REQUESTS = 400_000
 _KEPT_LISTINGS = 4
 _NO_STORIES = NotKnown("not_recorded", "This trace does not tell what stands behind its plans.")
 
-_ListingKey = tuple[int, str, str, frozenset[int]]
+_ListingKey = tuple[int, str, str, frozenset[int], bool]
 Result = object
 """A Frame, a Failure, or what a `do` job returned."""
 
@@ -55,9 +55,7 @@ class Fetcher:
         self._snapshots: OrderedDict[tuple[int, int | None], Snapshot] = OrderedDict()
         self._stories: OrderedDict[int, RoundStory | NotKnown] = OrderedDict()
         self._frames: OrderedDict[Ask, Frame] = OrderedDict()
-        self._listings: OrderedDict[tuple[int, str, str, frozenset[int]], tuple[tuple[RequestLine, ...], Listing]] = (
-            OrderedDict()
-        )
+        self._listings: OrderedDict[_ListingKey, tuple[tuple[RequestLine, ...], Listing]] = OrderedDict()
         self._closed = False
         self._busy = False
         self._thread = threading.Thread(target=self._serve, name="tsviz-fetch", daemon=True)
@@ -201,11 +199,11 @@ class Fetcher:
         return story
 
     def _listing(self, snapshot: Snapshot, ask: Ask) -> Listing:
-        key = (snapshot.round, ask.filter, ask.order, ask.pinned)
+        key = (snapshot.round, ask.filter, ask.order, ask.pinned, ask.reverse)
         known = self._listings.get(key)
         if known is not None and (known[0] is snapshot.requests or known[0] == snapshot.requests):
             return known[1]
-        listing = make_listing(snapshot.requests, ask.filter, ask.order, ask.pinned)
+        listing = make_listing(snapshot.requests, ask.filter, ask.order, ask.pinned, ask.reverse)
         self._listings[key] = (snapshot.requests, listing)
         while len(self._listings) > _KEPT_LISTINGS:
             self._listings.popitem(last=False)

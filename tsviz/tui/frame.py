@@ -41,6 +41,7 @@ class Ask:
     filter: str = ""
     order: str = "state"
     pinned: frozenset[int] = frozenset()
+    reverse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +99,22 @@ def matches(request: RequestLine, words: list[str]) -> bool:
 
 
 def make_listing(
-    requests: tuple[RequestLine, ...], filter_: str, order: str, pinned: frozenset[int] = frozenset()
+    requests: tuple[RequestLine, ...],
+    filter_: str,
+    order: str,
+    pinned: frozenset[int] = frozenset(),
+    reverse: bool = False,
 ) -> Listing:
-    """Return the requests that pass `filter_`, sorted by `order`, with headings where the order is by state.
+    """Return the requests that pass `filter_`, sorted by `order` or against it, with headings if that is by state.
 
     Pinned ones stand first, whether they pass or not.
     """
     words = filter_.lower().split()
     kept = [i for i, r in enumerate(requests) if not words or r.submission in pinned or matches(r, words)]
     key = ORDERS[order][1]
-    kept.sort(key=lambda i: (requests[i].submission not in pinned, key(requests[i])))
+    kept.sort(key=lambda i: key(requests[i]), reverse=reverse)
+    if pinned:
+        kept.sort(key=lambda i: requests[i].submission not in pinned)
     if order != "state":
         lines = {requests[i].submission: line for line, i in enumerate(kept)}
         return Listing(tuple(kept), (), lines, len(kept))

@@ -41,6 +41,9 @@ KEYS: tuple[Key, ...] = (
     Key("pan.right", "right_curly_bracket,ctrl+right", "pan(1)", "Timeline: later rounds", "Timeline"),
     Key("pan.left", "left_curly_bracket,ctrl+left", "pan(-1)", "Timeline: earlier rounds", "Timeline"),
     Key("lanes.order", "O", "lane_order", "Next order of the lanes (arrival, at the cursor, longest, id)", "Timeline"),
+    Key("lanes.group", "G", "lane_group", "Next groups of the lanes (none, class, state at the cursor)", "Timeline"),
+    Key("axis", "T", "axis", "Axis of the timeline: rounds, or time", "Timeline"),
+    Key("order.reverse", "R", "reverse", "Turn the order of the requests round (in the timeline: lanes)", "Timeline"),
     Key("pin", "asterisk", "pin", "Pin the selected request: first in the list and the lanes", "Timeline"),
     Key("pane.timeline", "4", "focus_pane('timeline')", "Timeline (as tabs, the whole screen)", "Timeline"),
     Key("row.down", "down,j", "move(1)", "Select the next request (in the inspector: scroll)", "Panes"),
@@ -73,7 +76,8 @@ KEYS: tuple[Key, ...] = (
     Key("legend", "l", "legend", "Legend: what each glyph means", "Other", "legend"),
     Key("help", "?", "help", "This help", "Other", "help"),
     Key("theme", "ctrl+t", "theme", "Next theme: dark, light, deuteranopia, tritanopia, plain", "Other"),
-    Key("palette", "ctrl+p", "app.command_palette", "Palette with every action", "Other", "palette"),
+    Key("palette", "ctrl+p", "app.command_palette", "Palette with every action of the screen", "Other", "palette"),
+    Key("suspend", "ctrl+z", "app.suspend_process", "Suspend: the shell comes back, and `fg` brings this", "Other"),
     Key("quit", "ctrl+q", "app.quit", "Quit", "Other", "quit"),
 )
 

@@ -32,6 +32,18 @@ def clock_time(time_ns: int) -> str:
     return f"{sign}{minutes} min {text}" if minutes else f"{sign}{text.removeprefix('0')}"
 
 
+def instant(time_ns: int, step_ns: float) -> str:
+    """Return a time since the start as `go to` takes it, in as many digits as `step_ns` shows: `2m03.5s`."""
+    digits = next((digits for digits in range(4) if step_ns >= 10 ** (9 - digits)), 3)
+    minutes, rest_ns = divmod(round(time_ns, digits - 9), 60 * 10**9)
+    seconds = f"{rest_ns / 1e9:.{digits}f}s"
+    if not minutes:
+        return seconds
+    hours, minutes = divmod(minutes, 60)
+    padded = f"{seconds:0>{digits + 3 + bool(digits)}}"
+    return f"{hours}h{minutes:02d}m{padded}" if hours else f"{minutes}m{padded}"
+
+
 def duration(time_ns: float) -> str:
     """Return a length of time in three digits and a unit people use: `723 ms`, `14.8 s`, `3 min 41 s`, `2 h 05 min`."""
     if time_ns >= 60e9:

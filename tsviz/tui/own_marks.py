@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tsviz.tui.strip import Strip, column_of_cell, round_of
+from tsviz.tui.strip import Strip
 from tsviz.tui.study import Study
 
 HIT, FINDING, NOTE = "hit", "finding", "note"
@@ -35,10 +35,12 @@ def _own(strip: Strip, study: Study, part: str) -> Mapping[str, tuple[int, ...]]
 
 def _counts(strip: Strip, lists: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return how many of the sorted rounds lie in each cell's column."""
-    ask = strip.ask
     counts: list[int] = []
-    for column in range(strip.columns):
-        first = round_of(ask, column)
-        last = round_of(ask, column + 1) - 1 if column + 1 < strip.columns else ask.window.last
-        counts.append(sum(bisect_right(rounds, last) - bisect_left(rounds, first) for rounds in lists))
-    return tuple(counts[column_of_cell(ask, cell)] for cell in range(ask.cells))
+    firsts = (*strip.firsts, strip.ask.window.last + 1)
+    for cell, first in enumerate(strip.firsts):
+        if cell and first == firsts[cell - 1]:
+            counts.append(counts[-1])
+            continue
+        behind = next(each for each in firsts[cell + 1 :] if each > first)
+        counts.append(sum(bisect_left(rounds, behind) - bisect_left(rounds, first) for rounds in lists))
+    return tuple(counts)

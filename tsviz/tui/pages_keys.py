@@ -30,7 +30,9 @@ PAGES_KEYS: tuple[Key, ...] = (
     Key("pages.copy", "y", "copy", "Copy the query that tells this page's life", "Other"),
     Key("pages.legend", "l", "legend", "Legend: what each glyph means", "Other", "legend"),
     Key("pages.help", "question_mark", "help", "This help", "Other", "help"),
-    Key("pages.theme", "ctrl+t", "theme", "Next theme", "Other"),
+    Key("pages.theme", "ctrl+t", "app.next_theme", "Next theme", "Other"),
+    Key("pages.palette", "ctrl+p", "app.command_palette", "Palette with every action of the screen", "Other"),
+    Key("pages.suspend", "ctrl+z", "app.suspend_process", "Suspend: `fg` comes back", "Other"),
     Key("pages.leave", "escape,m", "leave", "Back to the round, at this round and this request", "Other", "back"),
     Key("pages.quit", "ctrl+q", "app.quit", "Quit", "Other"),
 )

@@ -7,6 +7,8 @@ from typing import Protocol, runtime_checkable
 
 from tsviz.replay.pages_values import PageLife, PagesMap
 from tsviz.replay.snapshot import TraceHead
+from tsviz.tui.key import Key
+from tsviz.tui.pages_keys import PAGES_KEYS
 
 
 class LivePages(Protocol):
@@ -75,6 +77,8 @@ class PagesScene:
     loading: bool = True
     error: str = ""
     message: str = ""
+    keys: tuple[Key, ...] = PAGES_KEYS
+    """What the last line and the help offer: our keys, or those that the user chose."""
 
     @property
     def page(self) -> tuple[int, int] | None:

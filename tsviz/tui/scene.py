@@ -15,7 +15,7 @@ from tsviz.tui.following import Follow
 from tsviz.tui.frame import Frame
 from tsviz.tui.lines import Document
 from tsviz.tui.numbers import percent
-from tsviz.tui.strip import NO_WINDOW, Strip, Window
+from tsviz.tui.strip import NO_WINDOW, ROUNDS, Strip, Window
 
 PANES = ("requests", "round", "inspector", "timeline")
 """The panes that take the focus, in tab order."""
@@ -57,6 +57,8 @@ class Scene:
     """Request id of `selected` as last seen, for rounds in which it is not listed."""
     filter: str = ""
     order: str = "state"
+    reverse: bool = False
+    """Whether the list of requests is turned round."""
     loading: bool = True
     error: str = ""
     message: str = ""
@@ -68,6 +70,10 @@ class Scene:
     window: Window = NO_WINDOW
     """The rounds that the timeline shows."""
     lane_order: str = "arrival"
+    lane_group: str = ""
+    lane_reverse: bool = False
+    axis: str = ROUNDS
+    """What the axis of the timeline is: rounds, or time."""
     pinned: frozenset[int] = frozenset()
     """Submissions that stand first in every list."""
     noted: tuple[int, ...] = ()
@@ -76,6 +82,8 @@ class Scene:
     """What was fetched for the timeline last."""
     verifying: tuple[int, int] | None = None
     """Rounds re-executed and rounds in all, while decisions are being derived."""
+    to_verify: bool = False
+    """Whether decisions will be derived without being asked for, which has not begun."""
     badge: tuple[str, str] = ("", "dim")
     """What the header says of the findings, and its role."""
     keys: tuple[tuple[str, str, str], ...] = ()

@@ -5,6 +5,7 @@ While the next strip is on its way the last one stays on the screen, drawn with 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,12 @@ LANE_ORDERS = {
     "id": "by id",
 }
 """Orders of the lanes, and what they are called."""
+
+LANE_GROUPS = {"": "", "class": "by class", "state": "by state at the cursor"}
+"""Groups of the lanes, and what they are called; a class is the id of a request without its number."""
+
+ROUNDS, TIME = "rounds", "time"
+"""What the axis is: as many rounds in every column, or as much time on the clock of the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,15 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneGroup:
+    """The head of a group of lanes: its name, its lanes in the window, and how many are there in each terminal cell."""
+
+    name: str
+    lanes: int
+    there: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StripAsk:
     """What the timeline wants: a window in so many terminal cells, and which lanes of it."""
 
@@ -81,7 +97,10 @@ class StripAsk:
     order: str = "arrival"
     pinned: frozenset[int] = frozenset()
     here: int = 0
-    """Where the cursor is, for the order that depends on it; 0 for the others."""
+    """Where the cursor is, for the order and the groups that depend on it; 0 for the others."""
+    group: str = ""
+    reverse: bool = False
+    axis: str = ROUNDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +111,7 @@ class Strip:
     """
 
     ask: StripAsk
-    lanes: tuple[Lane, ...]
+    lanes: tuple[Lane | LaneGroup, ...]
     top: int
     total: int
     """Lanes of the window that pass the filter, of which `lanes` are those from `top` on."""
@@ -103,26 +122,43 @@ class Strip:
     occupied_pages: tuple[int, ...]
     active_pages: tuple[int, ...]
     """Most pages that live tables held; -1 where decisions do not tell."""
+    firsts: tuple[int, ...] = ()
+    """First round of each cell, never falling; even columns of rounds unless they are given."""
+    begins_ns: tuple[int, int] | None = None
+    """On an axis of time, when the first and the last round of the window began, since the clock's beginning."""
+
+    def __post_init__(self) -> None:
+        """Take even columns where none are given."""
+        if not self.firsts:
+            object.__setattr__(self, "firsts", even_firsts(self.ask))
 
     @property
     def columns(self) -> int:
         """Columns that differ: one a round where the window is narrower than the screen."""
-        return max(min(self.ask.cells, self.ask.window.size), 1)
+        return max(len(set(self.firsts)), 1)
 
     def round_at(self, cell: int) -> int:
         """Return the first round that a terminal cell shows."""
-        return round_of(self.ask, column_of_cell(self.ask, cell))
+        return self.firsts[min(max(cell, 0), self.ask.cells - 1)]
 
     def cells_of(self, round_: int) -> range:
         """Return the terminal cells that show a round; empty outside of the window."""
-        window, cells = self.ask.window, self.ask.cells
-        if not window.first <= round_ <= window.last:
+        if not self.ask.window.first <= round_ <= self.ask.window.last:
             return range(0)
-        column = min((round_ - window.first) * self.columns // window.size, self.columns - 1)
-        while column + 1 < self.columns and round_of(self.ask, column + 1) <= round_:
-            column += 1
-        first = -(-column * cells // self.columns)
-        return range(first, max(-(-(column + 1) * cells // self.columns), first + 1))
+        end = max(bisect_right(self.firsts, round_), 1)
+        return range(bisect_left(self.firsts, self.firsts[end - 1]), end)
+
+    def time_at(self, cell: int) -> int | None:
+        """Return when a cell begins, in ns of the part's clock; None on an axis of rounds."""
+        if self.begins_ns is None:
+            return None
+        first_ns, last_ns = self.begins_ns
+        return first_ns + (last_ns - first_ns) * cell // max(self.ask.cells - 1, 1)
+
+
+def even_firsts(ask: StripAsk) -> tuple[int, ...]:
+    """Return the first round of each cell where every column holds as many rounds."""
+    return tuple([round_of(ask, column_of_cell(ask, cell)) for cell in range(ask.cells)])
 
 
 def column_of_cell(ask: StripAsk, cell: int) -> int:

@@ -3,60 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from tsviz.replay.snapshot import RecordedView
-from tsviz.tui.strip import Lane, Strip, StripAsk, column_of_cell
-from tsviz.tui.view import LaneLike, PoolHistory, PoolSplit, TimelineView
+from tsviz.tui.lane_list import lane_list
+from tsviz.tui.strip import TIME, Lane, LaneGroup, Strip, StripAsk, even_firsts
+from tsviz.tui.view import Clocked, PoolHistory, PoolSplit, TimelineView
+
+_Columns = tuple[tuple[int, int, int], ...]
+"""First round, last round and number of cells of each column."""
 
 
 def fetch_strip(view: RecordedView, ask: StripAsk) -> Strip:
     """Return what a window shows; what the view does not offer is left empty."""
     window = ask.window
-    columns = max(min(ask.cells, window.size), 1)
-    of_cell = [column_of_cell(ask, cell) for cell in range(ask.cells)]
-    lanes: tuple[Lane, ...] = ()
+    firsts, begins_ns = _timed(view, ask) if ask.axis == TIME and window.size else (even_firsts(ask), None)
+    columns = _columns(firsts, window.last) if window.size else ()
+    lanes: tuple[Lane | LaneGroup, ...] = ()
     top = total = decided_to = 0
     marks: dict[str, tuple[int, ...]] = {}
     if isinstance(view, TimelineView) and window.size:
-        listed = _listed(view.lanes(window.first, window.last), ask)
-        total, top = len(listed), _top(listed, ask)
-        shown = listed[top : top + ask.lanes]
-        drawn = view.timeline(window.first, window.last, columns, [lane.submission for lane in shown])
-        lanes = tuple(
-            Lane(lane.submission, lane.request, bytes([cells[c] for c in of_cell]))
-            for lane, cells in zip(shown, drawn, strict=True)
-        )
-        found = view.marks(window.first, window.last, columns)
-        marks = {name: tuple([counts[c] for c in of_cell]) for name, counts in found.items() if counts}
+        listed, top, total = lane_list(view, ask, firsts)
+        drawn = iter(_drawn(view, columns, [lane.submission for lane in listed if isinstance(lane, Lane)]))
+        lanes = tuple([
+            lane if isinstance(lane, LaneGroup) else Lane(lane.submission, lane.request, next(drawn)) for lane in listed
+        ])  # fmt: skip
+        marks = _marks(view, columns)
         decided_to = view.decided_to
-    occupied: Sequence[int] = ()
-    active: Sequence[int] = ()
-    if isinstance(view, PoolHistory) and window.size:
-        occupied = view.pool_history(window.first, window.last, columns)
-    if isinstance(view, PoolSplit) and window.size:
-        active = view.active_history(window.first, window.last, columns)
-    return Strip(ask, lanes, top, total, marks, decided_to, _spread(occupied, of_cell), _spread(active, of_cell))
+    occupied: list[int] = []
+    active: list[int] = []
+    for first, last, many, cells in _runs(columns):
+        if isinstance(view, PoolHistory):
+            occupied += _spread(view.pool_history(first, last, many), cells)
+        if isinstance(view, PoolSplit):
+            active += _spread(view.active_history(first, last, many), cells)
+    return Strip(ask, lanes, top, total, marks, decided_to, tuple(occupied), tuple(active), firsts, begins_ns)
 
 
-def _spread(values: Sequence[int], of_cell: Sequence[int]) -> tuple[int, ...]:
-    return tuple([values[c] for c in of_cell]) if values else ()
+def _timed(view: RecordedView, ask: StripAsk) -> tuple[tuple[int, ...], tuple[int, int] | None]:
+    """Return the round that is under way when each cell begins, and when the first and the last one began."""
+    first, last = ask.window.first, ask.window.last
+    if not isinstance(view, Clocked):
+        return even_firsts(ask), None
+    from tsviz.replay.moments import AtRound
+
+    begins = [view.snapshot(round_).start_ns for round_ in (1, first, last)]
+    zero_ns = 0 if view.head.clock == "virtual" else begins[0]
+    start_ns, end_ns = begins[1] - zero_ns, begins[2] - zero_ns
+    firsts = []
+    for cell in range(ask.cells):
+        at_ns = start_ns + (end_ns - start_ns) * cell // max(ask.cells - 1, 1)
+        found = view.round_at(at_ns, wall=False)
+        firsts.append(min(max(found.round, first), last) if isinstance(found, AtRound) else first)
+    return tuple(firsts), (start_ns, end_ns)
 
 
-def _listed(lanes: Sequence[LaneLike], ask: StripAsk) -> list[LaneLike]:
-    words = ask.filter.lower().split()
-    found = [lane for lane in lanes if all(word in lane.request.lower() for word in words)]
-    if ask.order == "id":
-        found.sort(key=lambda lane: (lane.request, lane.submission))
-    elif ask.order == "longest":
-        found.sort(key=lambda lane: (lane.first_round - (lane.last_round or ask.window.last), lane.submission))
-    elif ask.order == "here":
-        found.sort(key=lambda lane: not lane.first_round <= ask.here <= (lane.last_round or ask.here))
-    found.sort(key=lambda lane: lane.submission not in ask.pinned)
-    return found
+def _columns(firsts: Sequence[int], last: int) -> _Columns:
+    """Return the columns that cells with these first rounds are."""
+    found = [(first, sum(1 for _ in cells)) for first, cells in groupby(firsts)]
+    ends = [first - 1 for first, _ in found[1:]] + [last]
+    return tuple([(first, end, cells) for (first, cells), end in zip(found, ends, strict=True)])
 
 
-def _top(listed: Sequence[LaneLike], ask: StripAsk) -> int:
-    """The first lane that is shown: by pages, so that lanes stand still while the selection moves among them."""
-    at = next((i for i, lane in enumerate(listed) if lane.submission == ask.selected), 0)
-    page = max(ask.lanes, 1)
-    return min(at // page * page, max(len(listed) - page, 0))
+def _runs(columns: _Columns) -> list[tuple[int, int, int, list[int]]]:
+    """Return stretches of columns that a view cuts the same way: first and last round, how many, the cells of each.
+
+    A view cuts rounds `first` to `last` into n columns evenly; columns of uneven lengths are asked for one by one.
+    """
+    if not columns:
+        return []
+    first, last = columns[0][0], columns[-1][1]
+    rounds, many = last - first + 1, len(columns)
+    if all(column[0] == first + number * rounds // many for number, column in enumerate(columns)):
+        return [(first, last, many, [cells for _, _, cells in columns])]
+    return [(begin, end, 1, [cells]) for begin, end, cells in columns]
+
+
+def _drawn(view: TimelineView, columns: _Columns, submissions: Sequence[int]) -> list[bytes]:
+    lanes = [bytearray() for _ in submissions]
+    for first, last, many, cells in _runs(columns):
+        for lane, codes in zip(lanes, view.timeline(first, last, many, submissions), strict=True):
+            lane += bytes(_spread(codes, cells))
+    return [bytes(lane) for lane in lanes]
+
+
+def _marks(view: TimelineView, columns: _Columns) -> dict[str, tuple[int, ...]]:
+    marks: dict[str, list[int]] = {}
+    for first, last, many, cells in _runs(columns):
+        for name, counts in view.marks(first, last, many).items():
+            marks.setdefault(name, []).extend(_spread(counts, cells))
+    return {name: tuple(counts) for name, counts in marks.items() if counts}
+
+
+def _spread(values: Sequence[int], cells: Sequence[int]) -> list[int]:
+    return [value for value, many in zip(values, cells, strict=False) for _ in range(many)]

@@ -6,6 +6,11 @@ also has a glyph and a word (`glyphs.py`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from rich.color import Color as RichColor
+from rich.style import Style
+from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tsviz.tui.palettes import DEUTERANOPIA, TRITANOPIA
@@ -61,9 +66,6 @@ GROUNDS: dict[str, dict[str, str]] = {
     },
 }
 """What text stands on: the panes, the lines at the edges, the cursor bar, and the name at the top left."""
-
-COMPONENTS = {f"role--{role}" for role in (*ROLES, "cursor")}
-"""Component classes of every pane."""
 
 
 def _variables(roles: dict[str, str], grounds: dict[str, str]) -> dict[str, str]:
@@ -159,31 +161,35 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def role_styles(widget: str) -> str:
-    """Return the style rules of every role for a widget type: the one place where roles become colours."""
-    rules = [f"{widget} .role--{role} {{ color: $role-{role}; }}" for role in ROLES]
-    bold = (
-        "strong",
-        "title",
-        "position",
-        "key",
-        "new",
-        "replaced",
-        "dropped",
-        "zeroed",
-        "bad",
-        "tab-active",
-        "message",
+_BOLD = frozenset(
+    {"strong", "title", "position", "key", "new", "replaced", "dropped", "zeroed", "bad", "tab-active", "message",
+     "brand", "lit"}
+)  # fmt: skip
+_ON = {"brand": "brand-ground", "cursor": "cursor", "pool-bar": "bar-ground", "budget": "bar-ground",
+       "bar-empty": "bar-ground"}  # fmt: skip
+_REVERSE = frozenset({"brand", "position", "cursor"})
+"""Roles that are reversed where no colour tells them apart."""
+
+
+def role_style(role: str, variables: Mapping[str, str], *, no_color: bool) -> Style:
+    """Return how text of a role is drawn: the one place where roles become colours.
+
+    Not by style rules of the toolkit: it would match each of them against each role of every pane whenever a class
+    changes anywhere, which is most of the time of a first paint and of a change of focus.
+
+    Args:
+        role: One of `ROLES`, or `cursor` for what is under it.
+        variables: Colours by name, those of the theme in use (`App.theme_variables`).
+        no_color: Whether the terminal has none.
+    """
+    return Style(
+        color=_colour(variables, f"role-{role}") if role in DARK else None,
+        bgcolor=_colour(variables, _ON[role]) if role in _ON else None,
+        bold=role in _BOLD or None,
+        underline=role == "lit" or None,
+        reverse=(no_color and role in _REVERSE) or None,
     )
-    rules += [f"{widget} .role--{role} {{ text-style: bold; }}" for role in bold]
-    rules += [
-        f"{widget} .role--lit {{ text-style: bold underline; }}",
-        f"{widget} .role--brand {{ background: $brand-ground; text-style: bold; }}",
-        f"{widget} .role--cursor {{ background: $cursor; }}",
-        f"{widget} .role--pool-bar, {widget} .role--budget {{ background: $bar-ground; }}",
-        f"{widget} .role--bar-empty {{ background: $bar-ground; }}",
-        f"{widget}:nocolor .role--brand, {widget}:nocolor .role--position {{ text-style: reverse bold; }}",
-        f"{widget}:nocolor .role--cursor {{ text-style: reverse; }}",
-        f"{widget}:nocolor .role--dim {{ text-style: none; }}",
-    ]
-    return "\n".join(rules)
+
+
+def _colour(variables: Mapping[str, str], name: str) -> RichColor:
+    return Color.parse(variables[name]).rich_color

@@ -49,6 +49,8 @@ def _frontier(scene: Scene, head: TraceHead) -> Span:
     frontier = head.frontier
     if frontier.source == "none" and scene.verifying is not None:
         return Span(" ".join(("◌ verifying", *scene.verified_share)), "accent")
+    if frontier.source == "none" and scene.to_verify:
+        return Span("◌ to be verified", "dim")
     if frontier.source == "none":
         return Span("○ not verified", "dim")
     if frontier.divergence:

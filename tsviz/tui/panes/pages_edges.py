@@ -7,7 +7,6 @@ from tsviz.tui.keys import display
 from tsviz.tui.lines import Document, Line, Lines, Span, clip, spread
 from tsviz.tui.numbers import counted, grouped, percent
 from tsviz.tui.page_glyphs import LIT
-from tsviz.tui.pages_keys import PAGES_KEYS
 from tsviz.tui.pages_scene import PagesScene
 
 _BAR = Span(" │ ", "rule")
@@ -42,10 +41,10 @@ def pages_header(scene: PagesScene, width: int, _height: int) -> Document:
     return Lines((spread(left, right, width),))
 
 
-def pages_bottom(_scene: PagesScene, width: int, _height: int) -> Document:
+def pages_bottom(scene: PagesScene, width: int, _height: int) -> Document:
     """Return the keys, each a button."""
     spans = [Span(" ")]
-    for key in sorted((k for k in PAGES_KEYS if k.word), key=lambda k: k.id != "pages.leave"):
+    for key in sorted((k for k in scene.keys if k.word), key=lambda k: k.id != "pages.leave"):
         name = display(key.keys).split(" ")[0].replace("question_mark", "?")
         spans += [Span(name, "key", ("action", key.action)), Span(f" {key.word}  ", "dim", ("action", key.action))]
     return Lines((clip(Line(tuple(spans)), width),))

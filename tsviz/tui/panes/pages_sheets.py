@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 
 from tsviz.tui.clean import fit
+from tsviz.tui.key import Key
 from tsviz.tui.keys import display
 from tsviz.tui.lines import Line, Span, heading, line, wrapped
 from tsviz.tui.page_glyphs import LIT, PAGE_MARKS, UNBOUND
-from tsviz.tui.pages_keys import PAGES_KEYS
 from tsviz.tui.panes.page_card import EVENT_SIGNS
 
 _MOUSE = (
@@ -19,16 +20,19 @@ _MOUSE = (
 )
 
 
-def pages_help(width: int) -> list[Line]:
-    """Return every key of the pages screen with its help, by section."""
+def pages_help(keys: Iterable[Key], width: int) -> list[Line]:
+    """Return every key of the pages screen with its help, by section, and the ids by which they are rebound."""
+    keys = tuple(keys)
     lines: list[Line] = []
-    for section, members in groupby(PAGES_KEYS, key=lambda key: key.section):
+    for section, members in groupby(keys, key=lambda key: key.section):
         lines += [line(""), heading(section, "", width)]
         for key in members:
             lines += _entry(_shown(key.keys), "key", key.help, 14, width)
     lines += [line(""), heading("Mouse", "", width)]
     for what, does in _MOUSE:
         lines += _entry(what, "key", does, 14, width)
+    lines.append(line(""))
+    lines += wrapped(f"Ids of the keys: {', '.join(key.id for key in keys)}.", width, "dim")
     return lines[1:]
 
 

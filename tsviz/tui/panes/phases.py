@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from rich.cells import cell_len
 
 from tsviz.replay.stops import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, NotKnown, PhaseStory, RoundStory, Stop
-from tsviz.tui.clean import clean, fit, shorten
+from tsviz.tui.clean import clean, fit
 from tsviz.tui.glyphs import OUTCOMES, SELECTED, Mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, line, wrapped
 from tsviz.tui.numbers import grouped
@@ -63,16 +63,25 @@ def _opened(story: RoundStory, folds: frozenset[int], stop: int | None, selected
 
 def _head(phase: PhaseStory, scene: Scene, width: int) -> Line:
     here = scene.stop == phase.stop.number
-    left = f"{phase.budget_tokens:,} tok left"
-    if phase.holdback_tokens:
-        left += f", {phase.holdback_tokens:,} held back"
-    left += f", {phase.batch_rows:,} in batch"
     name = f" {phase.stop.number:>{_NUMBER_CELLS - 1}} {phase.name} "
     room = width - len(name) - 2
-    note = shorten(left, max(room, 0))
+    note = next((each for each in _notes(phase) if len(each) <= room), "")
     rule = "─" * max(width - len(name) - len(note) - 2, 0)
     spans = (Span(name, "heading"), Span(rule, "rule"), Span(f" {note} ", "dim"))
     return Line(spans, "cursor" if here else "", ("stop", phase.stop.number))
+
+
+def _notes(phase: PhaseStory) -> Iterator[str]:
+    """Yield what a phase began with, in fewer and fewer words."""
+    budget, rows = f"{phase.budget_tokens:,}", f"{phase.batch_rows:,} in batch"
+    if phase.holdback_tokens:
+        yield f"{budget} tok left, {phase.holdback_tokens:,} held back, {rows}"
+        yield f"{budget} left, {phase.holdback_tokens:,} held back, {rows}"
+        yield f"{budget} left, {phase.holdback_tokens:,} held back"
+    yield f"{budget} tok left, {rows}"
+    yield f"{budget} left, {rows}"
+    yield f"{budget} tok left"
+    yield f"{budget} left"
 
 
 def _entries(scene: Scene, story: RoundStory, phase: PhaseStory, width: int) -> Iterator[Document]:

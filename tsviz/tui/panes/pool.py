@@ -12,6 +12,7 @@ from tsviz.tui.scene import Scene
 _WIDEST_BAR = 60
 _STRANGE_WORD_CELLS = 16
 _WORDS_FROM_CELLS = 100
+_PLAN_FROM_CELLS = 132
 
 
 def pool(scene: Scene, width: int, height: int) -> Document:
@@ -33,7 +34,9 @@ def pool(scene: Scene, width: int, height: int) -> Document:
         ]
     numbers += [
         Span(f" + {grouped(pages.empty_pages)} empty", role),
-        Span(f" = {counted(pages.usable_pages, 'page')}", "dim"),
+        Span(
+            f" = {counted(pages.usable_pages, 'page')}{' behind the plan' if width >= _PLAN_FROM_CELLS else ''}", "dim"
+        ),
         Span(f"  {share:>7}", "text"),
         Span(zeroed, "zeroed" if pages.zeroed_pages else "dim"),
     ]

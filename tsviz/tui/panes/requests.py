@@ -72,7 +72,7 @@ def requests_title(scene: Scene, width: int, _height: int) -> Document:
         return Lines(())
     listing, total = scene.frame.listing, len(scene.frame.snapshot.requests)
     what = f"{grouped(listing.shown)} of {grouped(total)}" if scene.filter else grouped(total)
-    top = [Span(f" {what}", "strong"), Span(f" {ORDERS[scene.order][0]}", "dim")]
+    top = [Span(f" {what}", "strong"), Span(f" {ORDERS[scene.order][0]}{', reversed' if scene.reverse else ''}", "dim")]
     units = [Span("tokens, pages, rounds ", "dim")] if width >= _UNITS_FROM_CELLS else []
     if scene.filter:
         top += [Span("  filter ", "dim"), Span(fit(scene.filter, min(len(scene.filter), 24)), "accent")]
@@ -129,6 +129,16 @@ def request_line(request: RequestLine, selected: bool, columns: tuple[_Column, .
         Span(" "),
         Span(fit(request.request, id_cells), "strong" if request.scheduled else "text"),
     ]
+    cause = request.cause
+    if (
+        cause is not None
+        and not (request.scheduled or request.held_pages)
+        and not any(c.name == "why" for c in columns)
+    ):
+        # It has nothing that the columns could tell: why it waits is what is asked.
+        room = sum(column.cells + 1 for column in columns) - 1
+        spans.append(Span(f" {fit(cause.words, room)}", "warn"))
+        columns = ()
     for column in columns:
         text, role = _cell(request, column.name)
         left = column.name in ("word", "why")

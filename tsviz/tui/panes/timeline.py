@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from tsviz.tui.clean import fit, told_apart
 from tsviz.tui.glyphs import LANES, MARKS, PIN, SELECTED, Mark
-from tsviz.tui.lines import Document, Line, Lines, Span, clip
-from tsviz.tui.numbers import grouped
+from tsviz.tui.lines import Document, Line, Lines, Span
+from tsviz.tui.numbers import grouped, level
+from tsviz.tui.panes.timeline_edges import axis, title
 from tsviz.tui.scene import Scene
-from tsviz.tui.strip import LANE_ORDERS, Strip
+from tsviz.tui.strip import Lane, LaneGroup, Strip
 
 _NARROW_LABEL, _WIDE_LABEL, _WIDE_FROM = 11, 14, 150
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -61,9 +62,9 @@ def timeline(scene: Scene, width: int, height: int) -> Document:
     shared = rows(height)
     here = strip.cells_of(scene.round)
     usable = scene.frame.snapshot.pool.usable_pages if scene.frame is not None else 0
-    lines = [_title(scene, strip, label, width)] if shared.title else []
+    lines = [title(scene, strip, label, width)] if shared.title else []
     lines += _body(strip, shared, label, here.start, here.stop, scene.selected, scene.pinned, usable, scene.noted)
-    lines.append(_axis(scene, strip, label, here))
+    lines.append(axis(scene, strip, label, here))
     return Lines(lines[:height])
 
 
@@ -88,29 +89,16 @@ def _body(
     )
 
 
-def _title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
-    window = strip.ask.window
-    each = window.size / strip.columns
-    zoom = f"{each:,.3g} rounds a column" if each >= 1 and strip.columns == strip.ask.cells else (
-        f"{strip.ask.cells / strip.columns:,.3g} cells a round"
-    )  # fmt: skip
-    last = strip.top + len(strip.lanes)
-    shown = f"lanes {strip.top + 1:,} to {last:,} of {strip.total:,}" if strip.lanes else "no request in this window"
-    whole = window.size == scene.rounds
-    text = f"rounds {window.first:,} to {window.last:,}" + ("" if whole else f" of {scene.rounds:,}") + f", {zoom}"
-    spans = [
-        Span(f"{'timeline':>{label - 1}} ", "heading"), Span(text, "text"), Span("   ", "dim"),
-        Span(f"{shown} {LANE_ORDERS[scene.lane_order]}", "dim"),
-        Span("   + in  - out  0 all  { } pan" if width >= _WIDE_FROM else "", "dim"),
-    ]  # fmt: skip
-    return clip(Line(tuple(spans)), width)
-
-
 def _lanes(
     strip: Strip, label: int, most: int, here: range, selected: int | None, pinned: frozenset[int]
 ) -> Iterator[Line]:
     lanes = strip.lanes[:most]
-    for lane, name in zip(lanes, told_apart([lane.request for lane in lanes], label - 2), strict=True):
+    names = iter(told_apart([lane.request for lane in lanes if isinstance(lane, Lane)], label - 2))
+    for lane in lanes:
+        if isinstance(lane, LaneGroup):
+            yield _group(lane, label, here)
+            continue
+        name = next(names)
         chosen = lane.submission == selected
         pin = PIN.glyph if lane.submission in pinned else " "
         lead = SELECTED.glyph if chosen else pin
@@ -119,6 +107,14 @@ def _lanes(
         yield Line(tuple(spans), "cursor" if chosen else "", ("lane", lane.submission))
     for _ in range(most - len(strip.lanes)):
         yield Line((Span(" " * label), *_cells([LANES[0]] * strip.ask.cells, here)), "", ("column", 0))
+
+
+def _group(group: LaneGroup, label: int, here: range) -> Line:
+    """Return the head of a group: its name, its lanes, and as heights how many of them are there, at most."""
+    most, number = max(group.there, default=0), grouped(group.lanes)
+    name = f"{fit(group.name, label - 2 - len(number))} {number} "
+    heights = [Mark(level(each, most), "", "accent", "") for each in group.there]
+    return Line((Span(name, "heading"), *_cells(heights, here)), "", ("column", 0))
 
 
 def _cells(marks: Sequence[Mark], here: range) -> Iterator[Span]:
@@ -194,33 +190,3 @@ def _height(pages: int, usable: int, most: int) -> int:
         return 0
     whole = 8 * most
     return whole if pages >= usable else min(max(round(pages * whole / usable), 1), whole - 1)
-
-
-def _axis(scene: Scene, strip: Strip, label: int, here: range) -> Line:
-    """Numbers under the columns: the ends, quarters where they do not touch, and the cursor under its column."""
-    cells, window = strip.ask.cells, strip.ask.window
-    text = ["·"] * cells
-    taken: list[tuple[int, int]] = []
-
-    def put(words: str, cell: int) -> tuple[int, int] | None:
-        start = min(max(cell - len(words) // 2, 0), max(cells - len(words), 0))
-        end = start + len(words)
-        if end > cells or any(start <= b and a <= end for a, b in taken):
-            return None
-        text[start:end] = words
-        taken.append((start, end))
-        return start, end
-
-    mine = put(f"◆{grouped(scene.round)}", here.start + 1) if here else None
-    put(grouped(window.first), 0)
-    put(grouped(window.last), cells - 1)
-    for quarter in (2, 1, 3):
-        cell = quarter * cells // 4
-        put(grouped(strip.round_at(cell)), cell)
-    joined = "".join(text)
-    lead = Span(f"{'round':>{label - 1}} ", "dim")
-    if mine is None:
-        return Line((lead, Span(joined, "dim")), "", ("column", 0))
-    start, end = mine
-    spans = (lead, Span(joined[:start], "dim"), Span(joined[start:end], "position"), Span(joined[end:], "dim"))
-    return Line(spans, "", ("column", 0))

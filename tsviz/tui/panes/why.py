@@ -16,6 +16,9 @@ from tsviz.tui.scene import Scene
 _ROLES = {"deficit": "bad", "cycle": "retracted", "evictions": "retracted", "grant": "good", "victims": "heading",
           "holders": "heading", "rest": "heading"}  # fmt: skip
 
+_WHEN = {"holders": " (at the refusal, before the plan)", "rest": " (at the refusal, before the plan)"}
+"""What is told of the pool inside a round; the pool line of the screen tells of the pool behind the plan."""
+
 
 def why(scene: Scene, width: int, _height: int) -> Document:
     """Return the answer when it is there; until then the cause in one sentence."""
@@ -34,6 +37,8 @@ def why(scene: Scene, width: int, _height: int) -> Document:
 
 def _answer(answer: Answer, width: int) -> list[Line]:
     sentences = wrapped(clean(answer.paragraph), max(width - 2, 10), "text", indent=1)
+    if not answer.tree.children and answer.tree.words in answer.paragraph:
+        return sentences  # nothing stands behind it, and all of it is said
     return [*sentences, line(""), *_tree(answer.tree, width, "", "")]
 
 
@@ -45,7 +50,7 @@ def _tree(branch: Branch, width: int, lead: str, below: str) -> Iterator[Line]:
     elif branch.request:
         target = ("name", branch.request)
     room = max(width - len(lead) - 2, 12)
-    words = wrapped(branch.words + at, room, _ROLES.get(branch.kind, "text"))
+    words = wrapped(branch.words + _WHEN.get(branch.kind, "") + at, room, _ROLES.get(branch.kind, "text"))
     for number, each in enumerate(words):
         edge = lead if number == 0 else below
         yield Line((Span(f" {edge}", "rule"), *each.spans), "", target)

@@ -96,6 +96,7 @@ class Elsewhere(SteppingScreen):
         match message.result:
             case Opened(head) if head.rounds and self.study is not None and not self.study.findings.known.asked:
                 self.study.listen(self._studied_more)
+                self._studied_more()
                 self.set_timer(_BEFORE_CHECKS_S, self._check)
                 if self._other:
                     self.study.ask_compare(self._other)
@@ -128,12 +129,19 @@ class Elsewhere(SteppingScreen):
         known = study.derived
         progress = None if not known.running else (0, 0) if known.progress is None else known.progress
         verifying = (progress.done, progress.total) if isinstance(progress, Progress) else progress
-        shown = {"badge": badge(study.findings), "verifying": verifying}
+        shown = {"badge": badge(study.findings), "verifying": verifying, "to_verify": self._will_derive(study)}
         changes: dict[str, object] = {k: v for k, v in shown.items() if getattr(self.scene, k) != v}
         if self.scene.strip is not None and with_own(self.scene.strip, study, self._part) != self.scene.strip:
             changes["strip"] = self.scene.strip
         if changes:
             self.put(**changes)
+
+    def _will_derive(self, study: Study) -> bool:
+        """Whether decisions will be derived once the checks have told that there are none."""
+        head, checks = self.scene.head, study.findings.known
+        if head is None or head.live or head.frontier.source != "none" or head.rounds > _DERIVE_ROUNDS:
+            return False
+        return not study.derived.asked and (not checks.asked or checks.running or checks.derivable)
 
     def put(self, **changes: object) -> None:
         """Replace parts of the scene; a timeline gets the marks that are the user's own."""

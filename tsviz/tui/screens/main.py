@@ -34,7 +34,7 @@ from tsviz.tui.screens.following import Following
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
-from tsviz.tui.strip import LANE_ORDERS, Window
+from tsviz.tui.strip import LANE_GROUPS, LANE_ORDERS, ROUNDS, TIME, Window
 from tsviz.tui.widgets.pane import Pane
 
 _COLUMNS_FOR_PANES = 118
@@ -43,8 +43,16 @@ _TIMELINE_ROWS = ((55, 18), (46, 14), (36, 10), (28, 5), (0, 3))
 """Rows of the timeline by the rows of the terminal."""
 
 
+class Row(Horizontal):
+    """Panes side by side; they cover it, so that nothing of its own is drawn."""
+
+    BLANK = True
+
+
 class MainScreen(Following, Elsewhere):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
+
+    BLANK = True
 
     BINDINGS = bindings()
 
@@ -68,12 +76,14 @@ class MainScreen(Following, Elsewhere):
         yield Pane(header, id="header", wheel_steps=True)
         yield Pane(timeline, id="timeline", wheel_steps=True, focusable=True)
         yield Pane(tabs, id="tabs")
-        with Horizontal(id="panes"):
+        with Row(id="panes"):
             with Vertical(id="requests-box") as box:
                 box.border_title = TITLES["requests"]
                 yield Pane(requests_title, id="requests-title")
                 yield Pane(requests, id="requests", focusable=True)
-            yield Pane(round_pane, id="round", title=TITLES["round"], focusable=True)
+            with Vertical(id="round-box") as box:
+                box.border_title = TITLES["round"]
+                yield Pane(round_pane, id="round", focusable=True)
             with Vertical(id="inspector-box") as box:
                 box.border_title = TITLES["inspector"]
                 yield Pane(view_tabs, id="views")
@@ -101,11 +111,12 @@ class MainScreen(Following, Elsewhere):
     def _lay_out(self, width: int, height: int) -> None:
         small = width < LEAST_COLUMNS or height < LEAST_ROWS
         as_tabs = width < _COLUMNS_FOR_PANES or self._zoomed
-        self.set_class(small, "-small")
-        self.set_class(as_tabs, "-tabs")
-        self.set_class(height < _ROWS_FOR_TIMELINE, "-flat")
-        for pane in PANES:
-            self.set_class(self.scene.focus == pane, f"-on-{pane}")
+        classes = {"-small": small, "-tabs": as_tabs, "-flat": height < _ROWS_FOR_TIMELINE}
+        classes |= {f"-on-{pane}": self.scene.focus == pane for pane in PANES}
+        if any(self.has_class(name) != wanted for name, wanted in classes.items()):
+            for name, wanted in classes.items():
+                self.set_class(wanted, name, update=False)
+            self.update_node_styles()
         lanes = self.query_one("#timeline", Pane)
         full = as_tabs and self.scene.focus == "timeline"
         lanes.styles.height = "1fr" if full else next(most for least, most in _TIMELINE_ROWS if height >= least)
@@ -160,7 +171,7 @@ class MainScreen(Following, Elsewhere):
             case ("name", str() as request):
                 self._select_named(request)
             case ("order", str() as order):
-                self.list_requests(order=order)
+                self.list_requests(order=order, turn=order == self.scene.order)
             case ("view", str() as view):
                 self.action_view(view)
             case ("step", int() as step):
@@ -210,6 +221,24 @@ class MainScreen(Following, Elsewhere):
         """Order the lanes in the next way."""
         names = list(LANE_ORDERS)
         self.put(lane_order=names[(names.index(self.scene.lane_order) + 1) % len(names)])
+        self.seek_strip()
+
+    def action_lane_group(self) -> None:
+        """Group the lanes in the next way."""
+        names = list(LANE_GROUPS)
+        self.put(lane_group=names[(names.index(self.scene.lane_group) + 1) % len(names)])
+        self.seek_strip()
+
+    def action_reverse(self) -> None:
+        """Turn the order of the requests round; in the timeline that of the lanes."""
+        if self.scene.focus == "timeline":
+            self.put(lane_reverse=not self.scene.lane_reverse)
+            return self.seek_strip()
+        return self.list_requests(turn=True)
+
+    def action_axis(self) -> None:
+        """Let the columns of the timeline be as many rounds, or as much time."""
+        self.put(axis=TIME if self.scene.axis == ROUNDS else ROUNDS)
         self.seek_strip()
 
     def action_pin(self) -> None:
@@ -426,7 +455,7 @@ class MainScreen(Following, Elsewhere):
 
     def action_pages(self) -> None:
         """Open the map of all pages."""
-        open_pages(self)
+        open_pages(self, self._keymap)
 
     async def action_theme(self) -> None:
         """Take the next theme."""

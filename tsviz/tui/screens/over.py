@@ -48,6 +48,15 @@ def keys_of(screen: str, *own: Key) -> tuple[Key, ...]:
         Key(f"{screen}.first", "home", "end(-1)", "First line", "Moving"),
         Key(f"{screen}.last", "end", "end(1)", "Last line", "Moving"),
         Key(f"{screen}.legend", "l", "app.legend", "Legend: what each glyph means", "Other"),
+        Key(f"{screen}.theme", "ctrl+t", "app.next_theme", "Next theme", "Other"),
+        Key(f"{screen}.palette", "ctrl+p", "app.command_palette", "Palette with every action of the screen", "Other"),
+        Key(
+            f"{screen}.suspend",
+            "ctrl+z",
+            "app.suspend_process",
+            "Suspend: `fg` comes back (edited text: undo)",
+            "Other",
+        ),
         Key(f"{screen}.help", "?", "help", "This help", "Other", "help"),
         Key(f"{screen}.leave", "escape", "leave", "Back to where you were", "Other", "back"),
     )

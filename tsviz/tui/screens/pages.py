@@ -15,7 +15,7 @@ from tsviz.replay.snapshot import RecordedView, TraceHead
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound
 from tsviz.tui.fetch import Fetcher
-from tsviz.tui.pages_keys import pages_bindings
+from tsviz.tui.pages_keys import PAGES_KEYS, pages_bindings
 from tsviz.tui.pages_scene import LivePages, PagesScene, PagesView, place
 from tsviz.tui.panes.page_card import page_facts, page_life
 from tsviz.tui.panes.pages import geometry, pages_map, parent_at, summary, under
@@ -66,10 +66,14 @@ class PagesScreen(Screen[Left]):
             super().__init__()
             self.asked, self.found = asked, found
 
-    def __init__(self, fetcher: Fetcher, head: TraceHead, round_: int, lit: int | None, lit_name: str) -> None:
+    def __init__(
+        self, fetcher: Fetcher, head: TraceHead, round_: int, lit: int | None, lit_name: str,
+        keymap: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._fetcher = fetcher
-        self.scene = PagesScene(head, round_, lit=lit, lit_name=lit_name)
+        self.keys = tuple(k._replace(keys=(keymap or {}).get(k.id, k.keys)) for k in PAGES_KEYS)
+        self.scene = PagesScene(head, round_, lit=lit, lit_name=lit_name, keys=self.keys)
         self._asked: tuple[object, ...] = ()
         self._live: LivePages | None = None
 
@@ -324,11 +328,7 @@ class PagesScreen(Screen[Left]):
 
     def action_help(self) -> None:
         """Show every key."""
-        self.app.push_screen(Sheet("Help for the pages", pages_help))
-
-    async def action_theme(self) -> None:
-        """Do what the theme key of the main screen does."""
-        await self.app.run_action("next_theme")
+        self.app.push_screen(Sheet("Help for the pages", lambda width: pages_help(self.keys, width)))
 
     def action_leave(self) -> None:
         """Go back."""

@@ -6,7 +6,7 @@ from tsviz.tui.screens.pages import Left, PagesScreen
 from tsviz.tui.screens.stepping import SteppingScreen
 
 
-def open_pages(main: SteppingScreen) -> None:
+def open_pages(main: SteppingScreen, keymap: dict[str, str]) -> None:
     """Open the map of all pages at the round of the main screen; coming back, take its round and request."""
     scene = main.scene
     if scene.head is None:
@@ -18,5 +18,6 @@ def open_pages(main: SteppingScreen) -> None:
         if left is not None and left.round != scene.round:
             main.go(left.round)
 
-    main.app.push_screen(PagesScreen(main.fetcher, scene.head, scene.round, scene.selected, scene.selected_id), back)
+    pages = PagesScreen(main.fetcher, scene.head, scene.round, scene.selected, scene.selected_id, keymap)
+    main.app.push_screen(pages, back)
     return None

@@ -29,7 +29,7 @@ from tsviz.tui.screens.answers import (
     opened,
 )
 from tsviz.tui.screens.standing import stands
-from tsviz.tui.strip import Strip, StripAsk, Window
+from tsviz.tui.strip import Lane, Strip, StripAsk, Window
 from tsviz.tui.strips import fetch_strip
 
 FIRST_STOP, LAST_STOP = 0, -1
@@ -91,14 +91,17 @@ class SteppingScreen(Screen[None]):
         if rounds == 0:
             return self.say("This trace has no rounds." if scene.head else "The trace is still being opened.")
         if round_ > rounds and scene.head is not None and scene.head.live and scene.follow is None:
-            return self.want(Ask(LAST, scene.selected, scene.filter, scene.order, scene.pinned), **changes)
+            return self.want(self._ask_for(LAST), **changes)
         held = min(max(round_, 1), rounds)
         if held != round_ and "message" not in changes:
             words = "the last" if round_ > rounds else "the first"
             changes |= {"message": f"Round {held:,} is {words} round of this trace.", "message_role": "message"}
             self.stop_playing()
-        scene = replace(scene, round=held, **changes)  # type: ignore[arg-type]
-        return self.want(Ask(held, scene.selected, scene.filter, scene.order, scene.pinned), **changes)
+        return self.want(self._ask_for(held), **changes)
+
+    def _ask_for(self, round_: int) -> Ask:
+        scene = self.scene
+        return Ask(round_, scene.selected, scene.filter, scene.order, scene.pinned, scene.reverse)
 
     def want(self, ask: Ask, **changes: object) -> None:
         """Ask for a frame and show what can be shown before it comes."""
@@ -108,9 +111,11 @@ class SteppingScreen(Screen[None]):
         if ask.round != LAST:
             changes |= {"round": ask.round}
         if frame is None:
-            self.put(loading=True, selected=ask.selected, filter=ask.filter, order=ask.order, **changes)
+            self.scene = replace(self.scene, filter=ask.filter, order=ask.order, reverse=ask.reverse)
+            self.put(loading=True, selected=ask.selected, **changes)
         else:
-            self.scene = replace(self.scene, filter=ask.filter, order=ask.order, **changes)  # type: ignore[arg-type]
+            self.scene = replace(self.scene, filter=ask.filter, order=ask.order, reverse=ask.reverse)
+            self.scene = replace(self.scene, **changes)  # type: ignore[arg-type]
             self._show(frame)
 
     def step_stop(self, step: int) -> None:
@@ -164,17 +169,18 @@ class SteppingScreen(Screen[None]):
 
     def select(self, submission: int, request: str) -> None:
         """Select a request: the cursor bar moves now, its tables come with the frame."""
-        scene = self.scene
-        self.want(Ask(scene.round, submission, scene.filter, scene.order, scene.pinned), selected_id=request)
+        self.want(replace(self._ask_for(self.scene.round), selected=submission), selected_id=request)
 
-    def list_requests(self, filter_: str | None = None, order: str | None = None) -> None:
-        """Filter or order the list of requests anew."""
+    def list_requests(self, filter_: str | None = None, order: str | None = None, *, turn: bool = False) -> None:
+        """Filter or order the list of requests anew, or turn its order round; another order begins as it is named."""
         scene = self.scene
         filter_ = scene.filter if filter_ is None else filter_
         order = scene.order if order is None else order
+        reverse = scene.reverse != turn and order == scene.order
         if scene.rounds == 0:
-            return self.put(filter=filter_, order=order)
-        return self.want(Ask(scene.round, scene.selected, filter_, order, scene.pinned), message="")
+            return self.put(filter=filter_, order=order, reverse=reverse)
+        ask = replace(self._ask_for(scene.round), filter=filter_, order=order, reverse=reverse)
+        return self.want(ask, message="")
 
     def next_order(self) -> None:
         """Order the requests in the next of the known ways."""
@@ -205,8 +211,9 @@ class SteppingScreen(Screen[None]):
             window = window.with_round(min(max(scene.round, 1), scene.rounds), scene.rounds)
         if window != scene.window:
             self.scene = scene = replace(scene, window=window)
-        here = scene.round if scene.lane_order == "here" else 0
-        ask = StripAsk(window, cells, lanes, scene.selected, scene.filter, scene.lane_order, scene.pinned, here)
+        here = scene.round if scene.lane_order == "here" or scene.lane_group == "state" else 0
+        ask = StripAsk(window, cells, lanes, scene.selected, scene.filter, scene.lane_order, scene.pinned, here,
+                       scene.lane_group, scene.lane_reverse, scene.axis)  # fmt: skip
         if ask == self._strip_asked:
             return
         shown = scene.strip
@@ -217,7 +224,8 @@ class SteppingScreen(Screen[None]):
 
     def _in_sight(self, strip: Strip) -> bool:
         """Whether the selected request has a lane, or can have none."""
-        return not strip.lanes or any(lane.submission == self.scene.selected for lane in strip.lanes)
+        lanes = [lane.submission for lane in strip.lanes if isinstance(lane, Lane)]
+        return not lanes or self.scene.selected in lanes
 
     def put_window(self, window: Window) -> None:
         """Show other rounds in the timeline."""
@@ -262,6 +270,7 @@ class SteppingScreen(Screen[None]):
             case Failure(wish, error) if wish == self._asked or wish == "open":
                 self.stop_playing()
                 self.put(loading=False, error=error)
+                self.seek_strip()  # the other rounds may be readable
             case Failure(str() as kind, error):
                 self.say(f"{_FAILED.get(kind, kind)}: {error}", "bad")
 

@@ -5,6 +5,7 @@ The bridge and its web framework are an extra (`serve`); they are imported when 
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,6 +16,7 @@ from tsviz.tui.serving.guard import LOOPBACK, WORDS, Asked, Guard, Verdict
 
 if TYPE_CHECKING:
     from aiohttp import web
+    from textual_serve.app_service import AppService
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _POLICY = (
@@ -44,6 +46,9 @@ class GuardedServer:
         )
         self._bridge.handle_index = self._index
         self._bridge.on_startup = _say_nothing
+        self._speak = self._bridge._process_messages
+        self._bridge._process_messages = self._speaking
+        self._tabs: dict[object, AppService] = {}
 
     async def application(self) -> web.Application:
         """Return the bridge's routes with the guard in front of every one."""
@@ -71,7 +76,10 @@ class GuardedServer:
         )
         match self.guard.judge(asked):
             case Verdict.ALLOWED:
-                response = await handler(request)
+                try:
+                    response = await handler(request)
+                finally:
+                    await self._part_with(self._tabs.pop(asyncio.current_task(), None))
             case Verdict.ENTERS:
                 response = web.Response(status=303, headers={"Location": "/"})
                 response.set_cookie(
@@ -85,6 +93,18 @@ class GuardedServer:
             response.headers["X-Content-Type-Options"] = "nosniff"
             response.headers["Cache-Control"] = "no-store"
         return response
+
+    async def _speaking(self, websocket: web.WebSocketResponse, tab: AppService) -> None:
+        """Remember whose process a websocket speaks to."""
+        self._tabs[asyncio.current_task()] = tab
+        await self._speak(websocket, tab)
+
+    async def _part_with(self, tab: AppService | None) -> None:
+        """Wait for the process of a tab that is closed, and close the pipe to it, which the bridge leaves open."""
+        process = None if tab is None else tab._process
+        if process is not None:
+            process.stdin.close()
+            await process.wait()
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
         """Answer the page; it connects to the loopback name under which it was asked for."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -18,10 +21,11 @@ from textual.widget import Widget
 from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Line, Lines, Target, target_at
 from tsviz.tui.scene import Build, Scene
-from tsviz.tui.theme import COMPONENTS, role_styles
+from tsviz.tui.theme import role_style
 
 _role = attrgetter("role")
 _KEPT_STRIPS = 512
+_EMPTY = Line()
 
 
 class Pane(ScrollView, can_focus=True, inherit_bindings=False):
@@ -35,10 +39,7 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         wheel_steps: Whether the wheel steps rounds instead of scrolling.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
-    DEFAULT_CSS = "Pane { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; overflow-x: hidden; }\n" + (
-        role_styles("Pane")
-    )
+    DEFAULT_CSS = "Pane { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; overflow-x: hidden; }"
 
     class Chosen(Message):
         """A target was clicked (or the wheel turned over a pane that steps rounds)."""
@@ -71,8 +72,11 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         self._document: Document = Lines(())
         self._built_for = Size(0, 0)
         self._made: dict[int, Line] = {}
+        self._sought_y = 0
         self._styles_of: dict[tuple[str, str], Style] = {}
         self._strips: dict[tuple[Line, int], Strip] = {}
+        self._shown: dict[int, tuple[Line, Strip]] = {}
+        self._filters: tuple[Sequence[LineFilter], Color] | None = None
         self.lines_drawn = 0
         """Lines that were drawn so far: what tests hold against the height."""
 
@@ -111,7 +115,11 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         if focus is not None and (focus != before or resized):
             above = max(focus - 1, 0)  # a heading above the selection is kept in sight with it
             place = Region(0, above, 1, focus - above + 1)
+            if resized and self.scroll_offset.y == self._sought_y:
+                # Nobody scrolled since: where it ends does not depend on which came first, the size or the document.
+                self.scroll_to(y=0, animate=False, force=True, immediate=True)
             self.scroll_to_region(place, animate=False, force=True, immediate=True, x_axis=False)
+            self._sought_y = self.scroll_offset.y
         if resized:
             self.refresh()
             return
@@ -154,7 +162,12 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         """Forget colours: the theme changed."""
         super().notify_style_update()
         self._styles_of.clear()
+        self.forget_drawn()
+
+    def forget_drawn(self) -> None:
+        """Draw every line anew when it is seen next."""
         self._strips.clear()
+        self._shown.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the lines of a region; those that were drawn before are kept, with what the terminal is sent for them.
@@ -164,39 +177,58 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         """
         if any(self.styles.gutter):
             return super().render_lines(crop)
-        width = self.outer_size.width
-        drawn = [self._strip(y, width) for y in crop.line_range]
+        width, height, top = self.outer_size.width, self._area.height, self.scroll_offset.y
+        drawn = [self._strip(y, self._line(y + top) if 0 <= y < height else _EMPTY, width) for y in crop.line_range]
+        self._filters = None
         return drawn if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in drawn]
 
-    def _strip(self, y: int, width: int) -> Strip:
-        whole = self._line(y + self.scroll_offset.y) if 0 <= y < self._area.height else Line()
+    def _strip(self, y: int, whole: Line, width: int) -> Strip:
+        """Return line `y` as the terminal gets it: at a glance where it is the very line that was there before."""
+        shown = self._shown.get(y)
+        if shown is not None and shown[0] is whole and shown[1].cell_length == width:
+            return shown[1]
         kept = self._strips.get((whole, width))
         if kept is None:
-            kept = self.render_line(y).adjust_cell_length(width, self._style("text", ""))
-            for each in self.get_line_filters():
-                kept = kept.apply_filter(each, self.background_colors[1])
+            segments = self._segments(whole, self._area.width)
+            if width > self._area.width:  # beside the content is what a scrollbar would take
+                segments.append(Segment(" " * (width - self._area.width), self._style("text", "")))
+            if self._filters is None:
+                self._filters = self.get_line_filters(), self.background_colors[1]
+            filters, ground = self._filters
+            for each in filters:
+                segments = each.apply(segments, ground)
+            kept = Strip(segments, width)
             if len(self._strips) >= _KEPT_STRIPS:
                 self._strips.clear()
             self._strips[whole, width] = kept
+        self._shown[y] = whole, kept
         return kept
 
     def render_line(self, y: int) -> Strip:
-        """Return visible line `y` as a strip; the last door at which a string is cleaned."""
-        drawn = self._line(y + self.scroll_offset.y)
+        """Return visible line `y` as a strip."""
+        return Strip(self._segments(self._line(y + self.scroll_offset.y), self._area.width), self._area.width)
+
+    def _segments(self, drawn: Line, width: int) -> list[Segment]:
+        """Return a line in exactly `width` cells; the last door at which a string is cleaned.
+
+        A strip of the toolkit costs more than all that is in it, so that none is made on the way.
+        """
         self.lines_drawn += 1
         segments = [
-            Segment(clean("".join(span.text for span in spans)), self._style(role, drawn.base))
+            Segment(clean("".join([span.text for span in spans])), self._style(role, drawn.base))
             for role, spans in groupby(drawn.spans, _role)
         ]
-        return Strip(segments).adjust_cell_length(self._area.width, self._style("text", drawn.base))
+        room = width - sum([cell_len(segment.text) for segment in segments])
+        if room > 0:
+            segments.append(Segment(" " * room, self._style("text", drawn.base)))
+        return segments if room >= 0 else list(Strip(segments).adjust_cell_length(width))
 
     def _style(self, role: str, base: str) -> Style:
         style = self._styles_of.get((role, base))
         if style is None:
             style = self.rich_style
-            if base:
-                style += self.get_component_rich_style(f"role--{base}", partial=True)
-            style += self.get_component_rich_style(f"role--{role}", partial=True)
+            for each in (base, role) if base else (role,):
+                style += role_style(each, self.app.theme_variables, no_color=self.app.no_color)
             self._styles_of[role, base] = style
         return style
 

@@ -1,0 +1,182 @@
+"""The keeper of a flight recorder: what makes it write, what it leaves, and what it does when something dies."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.trace.lives import record
+from tests.trace.test_ring import STEPS
+from tsviz.cli.main import main
+from tsviz.replay.overview import overview
+from tsviz.replay.ring_http import HEADER, HTTP_FILE, serve
+from tsviz.replay.ring_keeper import Keeper, keep
+from tsviz.replay.ring_triggers import BadTrigger, watching
+from tsviz.replay.verify import verify
+from tsviz.scheduler import compat
+from tsviz.trace.reader import open_bundle
+from tsviz.trace.ring import TRIGGER_FILE, RingOptions, ring_home, segment_directories
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = ROOT / "traces"
+
+
+@pytest.fixture
+def ringed(real: ModuleType, tmp_path: Path) -> Callable[..., Path]:
+    """Record a lifetime of some 100 rounds into a ring with these triggers; return its home."""
+
+    def made(*triggers: str, keep: int = 8, name: str = "out") -> Path:
+        home = ring_home(tmp_path / name)
+        ring = RingOptions(1.2e-6, None, triggers, keep)
+        record(real, home, 505, tokens="identity", steps=STEPS, ring=ring)
+        return home
+
+    return made
+
+
+def test_a_recording_that_ended_is_written_out_and_the_ring_is_gone(
+    ringed: Callable[..., Path], tmp_path: Path
+) -> None:
+    """What is older than the last quarters is dropped, which a warning says; the rest verifies from its keyframe."""
+    assert keep(ringed()) == 0
+    bundle = open_bundle(tmp_path / "out")
+    (part,) = bundle.parts
+    first = part.meta["starts_at"]
+    assert verify(part, compat).complete
+    told = overview(bundle)
+    assert told["parts"][0]["ended"] == "ring: the recording ended"
+    (warning,) = told["warnings"]
+    assert warning.startswith(f"N/0: rounds 1 to {first - 1} were dropped, ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_condition_in_sql_writes_what_is_kept_once_for_what_happened(
+    ringed: Callable[..., Path], tmp_path: Path
+) -> None:
+    """It fires at the first look, with the position; without `end` the end writes nothing more."""
+    assert keep(ringed("sql:rounds.round = 30")) == 0
+    ended = overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"]
+    assert ended == "ring: sql at N/0:30: rounds.round = 30"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_condition_that_never_holds_writes_nothing(ringed: Callable[..., Path], tmp_path: Path) -> None:
+    """Nor does one that is no SQL: that is said in the log."""
+    assert keep(ringed("sql:rounds.round < 0", "sql:no such column")) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recorder_that_died_is_a_crash_that_is_written_out(ringed: Callable[..., Path], tmp_path: Path) -> None:
+    """A ring without its end and with a lock that nobody holds."""
+    home = ringed("finding:livelock")
+    (home / "end.json").unlink()
+    (home / "recording.lock").touch()
+    assert keep(home) == 0
+    assert overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"].startswith("ring: crash: ")
+
+
+def test_a_word_from_outside_writes_what_is_kept(ringed: Callable[..., Path], tmp_path: Path) -> None:
+    """A file `trigger` is taken, with its reason; the newest two of three are left where two are to be kept."""
+    home = ringed("signal:USR2", keep=2)
+    keeper = Keeper(home)
+    for reason in ("one", "two", "three"):
+        (home / TRIGGER_FILE).write_text(reason)
+        while (home / TRIGGER_FILE).exists():
+            assert keeper.step()
+    ended = {
+        path.name: overview(open_bundle(path))["parts"][0]["ended"] for path in tmp_path.glob("out*") if path != home
+    }
+    assert ended == {"out": "ring: three", "out.2": "ring: two"}
+
+
+def test_a_trigger_over_http_needs_the_token_and_loopback(tmp_path: Path) -> None:
+    """403 without the token, with a wrong one or under another host's name; 202 with it; the file is the owner's."""
+    server = serve(tmp_path, 0)
+    try:
+        told = json.loads((tmp_path / HTTP_FILE).read_text())
+        assert (tmp_path / HTTP_FILE).stat().st_mode & 0o777 == 0o600
+        assert server.server_address[0] == "127.0.0.1"
+
+        def post(path: str, headers: dict[str, str]) -> int:
+            asked = http.client.HTTPConnection("127.0.0.1", told["port"], timeout=20)
+            asked.request("POST", path, headers=headers)
+            return asked.getresponse().status
+
+        good = {HEADER: told["token"]}
+        assert post("/trigger", {}) == post("/trigger", {HEADER: "x"}) == 403
+        assert post("/trigger", {**good, "Host": "example.com"}) == 403
+        assert not (tmp_path / TRIGGER_FILE).exists()
+        assert (post("/other", good), post("/trigger", good)) == (404, 202)
+        assert (tmp_path / TRIGGER_FILE).read_text() == "http"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_finding_fires_once_while_it_lasts() -> None:
+    """The live-lock that ships is found at its first round, and not again at the same rounds."""
+    (trigger,) = watching(["finding:livelock"])
+    bundle = open_bundle(TRACES / "mixed-undeclared-livelock")
+    assert [trigger.fired(bundle), trigger.fired(bundle)] == ["finding livelock at F/0:2522", ""]
+
+
+@pytest.mark.parametrize("text", ["finding:never_fits", "finding:nothing", "signal:NONE", "http:x", "sql:", "later"])
+def test_what_is_no_trigger_is_refused(text: str) -> None:
+    """A finding that needs decisions too: the keeper has plans only."""
+    with pytest.raises(BadTrigger, match="expected"):
+        watching([text])
+
+
+def test_a_ring_whose_processes_were_all_killed_is_repaired(
+    ringed: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed in the middle of a segment, with one that was sealed: `tsviz repair OUT.ring NEW` makes a trace of it."""
+    home = ringed()
+    (home / "end.json").unlink()
+    Keeper(home).step()
+    last = segment_directories(home / "parts" / "N.0")[-1]
+    lines = (last / "commits.jsonl").read_bytes()
+    (last / "commits.jsonl").write_bytes(lines[: lines.rindex(b"\n", 0, -1) + 9])
+    with pytest.raises(SystemExit) as ended:
+        main(["repair", str(home), str(tmp_path / "new"), "--format", "csv"])
+    assert (ended.value.code, "was killed" in capsys.readouterr().out) == (0, True)
+    part = open_bundle(tmp_path / "new").parts[0]
+    assert verify(part, compat).complete
+    assert part.rows("gaps") > 0
+
+
+def test_a_program_under_a_ring_leaves_its_last_part_when_it_is_killed(real: ModuleType, tmp_path: Path) -> None:
+    """`tsviz run --ring` of a program that kills itself: its keeper writes a crash, which verifies."""
+    program = ROOT / "tests" / "adapters" / "plain_program.py"
+    run = subprocess.run(
+        [sys.executable, "-c", "from tsviz.cli.main import main; main()", "run", "--out", str(tmp_path / "out"),
+         "--ring", "60s", "--", sys.executable, str(program), "20", "kill", str(tmp_path / "out.ring"), "000001"],
+        input="", capture_output=True, text=True, cwd=ROOT, timeout=100, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert run.returncode == -signal.SIGKILL
+    bundle = open_bundle(tmp_path / "out")
+    assert overview(bundle)["parts"][0]["ended"].startswith("ring: crash")
+    assert verify(bundle.parts[0], compat).complete
+    assert not (tmp_path / "out.ring").exists()
+
+
+def test_a_keeper_that_was_killed_can_be_started_again(ringed: Callable[..., Path], tmp_path: Path) -> None:
+    """Killed before it began, or after it sealed a segment: the next one ends with the same trace."""
+    home = ringed()
+    shutil.copytree(home, tmp_path / "copy.ring")
+    Keeper(home).step()
+    assert keep(home) == keep(tmp_path / "copy.ring") == 0
+    one, two = (open_bundle(tmp_path / name).parts[0] for name in ("out", "copy"))
+    assert one.table("rounds").to_pylist() == two.table("rounds").to_pylist()
+    assert one.table("gaps").to_pylist() == two.table("gaps").to_pylist()

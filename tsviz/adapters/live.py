@@ -1,0 +1,173 @@
+"""Recording a program that runs in the field, from inside it: in the background, and never in its way.
+
+`install` puts recorded classes in the place of `Scheduler` and `ExecutionEvent` in the package that the program
+imports. Whatever goes wrong with recording is said once on standard error, and the program goes on without it.
+`tsviz run` does this for a program that nobody edits (`adapters/startup/sitecustomize.py`); docs/recording.md.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from tsviz.trace.apart import ApartWriter
+from tsviz.trace.api_events import event_reader
+from tsviz.trace.config import describe_config
+from tsviz.trace.recorder import Recorder
+from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
+from tsviz.trace.tokens import IDENTITY
+from tsviz.trace.writer import drop
+from tsviz.version import __version__
+
+from .tokenspeed import RULE_SET, engine_of, recording_module
+
+OPTIONS_VARIABLE = "TSVIZ_RUN"
+PACKAGE_VARIABLE = "TSVIZ_RUN_PACKAGE"
+_NODES = {"FUSED": "F", "P": "P", "D": "D"}
+_BUNDLES = 1000
+MOST_WAITING = 20_000
+"""Entries, two a round: with 64 rows a round they hold about a gigabyte."""
+_PATIENCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """What is recorded of a live program, and where."""
+
+    out: str
+    """Directory of the bundle; the second process that builds a scheduler takes `out-2`, and so on."""
+    tokens: str = IDENTITY
+    ring: dict[str, Any] | None = None
+    """`RingOptions` as data, for a flight recorder: segments go to `out.ring`, `out-2.ring`, ..."""
+
+    keeper: bool = True
+    """Whether this process starts the keeper of its ring; `tsviz run` has its own."""
+
+    def text(self) -> str:
+        """Return the options as `from_text` takes them."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> LiveOptions:
+        """Return options from what `text` wrote. Raises ValueError, TypeError."""
+        return cls(**json.loads(text))
+
+
+class Live:
+    """The recording of this process: one bundle, made when its first scheduler is built, a part a scheduler."""
+
+    def __init__(self, options: LiveOptions) -> None:
+        self._options = options
+        self._writer: ApartWriter | None = None
+        self._ranks: dict[str, int] = {}
+        self._failed = False
+
+    def open(self, module: Any, config: Any) -> Recorder:
+        """Return the recorder of a scheduler that was built; one that forgets everything where recording fails."""
+        try:
+            if not self._failed:
+                return self._open(module, config)
+        except Exception as error:
+            self._failed = True
+            _tell(f"not recorded: {type(error).__name__}: {error}")
+        recorder = Recorder(time.monotonic_ns)
+        recorder.append = drop
+        return recorder
+
+    def _open(self, module: Any, config: Any) -> Recorder:
+        described = describe_config(config)
+        node = _NODES.get(described["role"].upper(), "F")
+        writer = self._writer
+        if writer is None:
+            writer = self._writer = self._create()
+        rank = self._ranks.get(node, -1) + 1
+        recorder = writer.recorder(
+            node=node, rank=rank, config=described, engine=engine_of(module), event_reader=event_reader(module),
+            now_ns=time.monotonic_ns, clock="monotonic", rule_set=RULE_SET,
+        )  # fmt: skip
+        self._ranks[node] = rank
+        return recorder
+
+    def _create(self) -> ApartWriter:
+        meta = {
+            "tool": f"tsviz {__version__}",
+            "command": ["tsviz", "run", "--", Path(sys.argv[0] if sys.argv else "").name],
+            "scheduler": "real",
+            "workload": {"kind": "live", "process": os.getpid()},
+            "options": {},
+        }
+        ring = None if self._options.ring is None else RingOptions.of(self._options.ring)
+        path = claim(Path(self._options.out), "" if ring is None else SUFFIX)
+        writer = ApartWriter(path, meta=meta, tokens=self._options.tokens, ring=ring, most_waiting=MOST_WAITING)
+        if ring is not None and self._options.keeper:
+            start_keeper(path)
+        atexit.register(self.close)
+        if (util := sys.modules.get("multiprocessing.util")) is not None:
+            util.Finalize(None, self.close, exitpriority=-100)  # its processes end without atexit
+        return writer
+
+    def close(self) -> None:
+        """Write what is left and close the bundle, uncompacted: the program is about to end and does not wait."""
+        if self._writer is not None:
+            try:
+                self._writer.close({"parts": {}, "error": None, "reason": "the program ended"}, compacted=False,
+                                   patience_seconds=_PATIENCE_SECONDS)  # fmt: skip
+            except Exception as error:
+                _tell(f"recording stopped early: {type(error).__name__}: {error}")
+
+    def forked(self) -> None:
+        """Begin anew in a child process: the bundle and what was built before are the parent's."""
+        if self._writer is not None:
+            self._writer.abandon()
+        self._writer, self._ranks, self._failed = None, {}, False
+
+
+def claim(out: Path, suffix: str = "") -> Path:
+    """Make and return the first directory of `out`, `out-2`, ... (with a suffix) that is free. Raises OSError."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for free in bundle_paths(out):
+        path = free.with_name(free.name + suffix)
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(f"{out}: expected a free path among {_BUNDLES}, found none")
+
+
+def bundle_paths(out: Path) -> list[Path]:
+    """Return the paths that processes of one run take, in order."""
+    return [out, *(out.with_name(f"{out.name}-{number}") for number in range(2, _BUNDLES))]
+
+
+def install(module: ModuleType, options: LiveOptions) -> Live:
+    """Have every scheduler recorded that is built from now on of `module`, the package that the program imported."""
+    names = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    original = SimpleNamespace(**names | {"__name__": module.__name__})
+    live = Live(options)
+    recorded = recording_module(original, lambda config: live.open(original, config))
+    for holder in (module, *(value for value in names.values() if isinstance(value, ModuleType))):
+        for name in ("Scheduler", "ExecutionEvent"):
+            if getattr(holder, name, None) is names[name]:
+                setattr(holder, name, getattr(recorded, name))
+    os.register_at_fork(after_in_child=live.forked)
+    return live
+
+
+def install_from_environment(module: ModuleType) -> Live:
+    """Install with the options that `tsviz run` left in the environment. Raises ValueError, TypeError, KeyError."""
+    return install(module, LiveOptions.from_text(os.environ[OPTIONS_VARIABLE]))
+
+
+def _tell(words: str) -> None:
+    try:
+        sys.stderr.write(f"tsviz: {words}\n")
+    except Exception:
+        return

@@ -1,0 +1,107 @@
+"""The options of a flight recorder, and its keepers: one process for every ring that a command records."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .progress import clear_progress
+
+if TYPE_CHECKING:
+    from tsviz.trace.ring import RingOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+_STARTS = 3
+
+
+def ring_options(function: F) -> F:
+    """Add `--ring`, `--trigger` and `--keep`; they arrive as `ring`, `trigger` and `keep`."""
+    for option in (
+        click.option("--keep", type=click.IntRange(min=1), default=8, show_default=True,
+                     help="With --ring: how many traces stay; older ones are removed."),
+        click.option("--trigger", multiple=True, metavar="WHEN",
+                     help="With --ring: write what is kept to OUT, OUT.2, ... at sql:PREDICATE, finding:NAME[>N],"
+                     " signal:USR2, http:PORT, end. A crash always counts. Default: end."),
+        click.option("--ring", metavar="60s|200MB", help="Keep only so much, in whole quarters (a flight recorder)."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int) -> RingOptions | None:
+    """Return what the options ask for; None for a recording of everything. Raises CliError."""
+    from tsviz.replay.ring_triggers import BadTrigger, watching
+    from tsviz.trace.ring import RingOptions, parse_ring
+
+    if ring is None:
+        if triggers:
+            raise CliError(ExitCode.USAGE, "--trigger needs --ring")
+        return None
+    try:
+        seconds, size = parse_ring(ring)
+        watching(list(triggers))
+    except (ValueError, BadTrigger) as error:
+        raise CliError(ExitCode.USAGE, f"--ring, --trigger: {error}") from error
+    return RingOptions(seconds, size, triggers, keep)
+
+
+def signals_of(ring: RingOptions | None) -> list[signal.Signals]:
+    """Return the signals that have the kept part written out."""
+    from tsviz.replay.ring_triggers import number_of
+
+    texts = ring.triggers if ring is not None else ()
+    named = [number_of(text.removeprefix("signal:")) for text in texts if text.startswith("signal:")]
+    return [number for number in named if number is not None]
+
+
+class Keepers:
+    """Keepers of the rings of one command. One that ends before its recording is started again, a few times."""
+
+    def __init__(self) -> None:
+        self._processes: dict[Path, subprocess.Popen[bytes]] = {}
+        self._starts: dict[Path, int] = {}
+
+    def look(self, homes: list[Path]) -> None:
+        """Start what is missing."""
+        from tsviz.trace.ring import RING_FILE, start_keeper
+
+        for home in homes:
+            process = self._processes.get(home)
+            running = process is not None and process.poll() is None
+            if running or self._starts.get(home, 0) == _STARTS or not (home / RING_FILE).exists():
+                continue
+            self._starts[home] = self._starts.get(home, 0) + 1
+            try:
+                self._processes[home] = start_keeper(home)
+            except OSError as error:
+                click.echo(f"tsviz: no keeper for {home}: {error}", err=True)
+
+    def pull(self, reason: str) -> None:
+        """Have every ring written out."""
+        from tsviz.replay.ring_http import pull
+
+        for home in self._processes:
+            if home.is_dir():
+                pull(home, reason)
+
+    def wait(self) -> list[Path]:
+        """Wait for all of them to write out what they do at the end; return the rings that were left as they are."""
+        left = []
+        for home, process in self._processes.items():
+            while process.poll() is None:
+                try:
+                    process.wait(1.0)
+                except subprocess.TimeoutExpired:
+                    if sys.stderr.isatty():
+                        click.echo("\rwriting out what is kept", nl=False, err=True)
+            if home.is_dir():
+                left.append(home)
+        clear_progress()
+        return left

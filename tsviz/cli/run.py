@@ -1,0 +1,137 @@
+"""`tsviz run`: record a program that nobody edits."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .exit_codes import CliError, ExitCode
+from .params import OutputPath
+from .ringing import Keepers, ring_of, ring_options, signals_of
+
+if TYPE_CHECKING:
+    from tsviz.adapters.live import LiveOptions
+
+_FINISH_SECONDS = 60.0
+
+
+@click.command(
+    "run", short_help="Record a program that drives the real scheduler.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)  # fmt: skip
+@click.option("--out", type=OutputPath(), required=True, help="Directory of the new bundle; a second process: OUT-2.")
+@click.option(
+    "--tokens", type=click.Choice(("full", "identity")), default="identity", show_default=True,
+    help="identity keeps only which prefix pages are equal: no token and no hash of one.",
+)  # fmt: skip
+@ring_options
+@click.option("--quiet", is_flag=True, help="Say nothing at the end.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
+def command(
+    out: Path,
+    tokens: str,
+    ring: str | None,
+    trigger: tuple[str, ...],
+    keep: int,
+    quiet: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND and record every scheduler of tokenspeed_scheduler that it, or a Python process under it, builds.
+
+    Its output, input and exit code are its own, and signals reach it. Recording never stops it: what goes wrong is said
+    on standard error. Prompts stay out of the trace unless --tokens full is given (docs/recording.md).
+
+    \b
+    tsviz run --out serving -- python serve.py --port 8000
+    """
+    from tsviz.adapters.live import LiveOptions, bundle_paths
+
+    from .passing import run_through, vanish
+
+    if any(path.exists() for path in bundle_paths(out)[:2]):
+        raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
+    flight, keepers = ring_of(ring, trigger, keep), Keepers()
+    options = LiveOptions(str(out.absolute()), tokens, None if flight is None else flight.values(), keeper=False)
+    try:
+        status = run_through(
+            command, environment(options), ours=signals_of(flight),
+            taken=lambda number: keepers.pull(f"signal {number.name}"),
+            meanwhile=lambda: keepers.look(homes(out)) if flight is not None else None,
+        )  # fmt: skip
+    except OSError as error:
+        raise CliError(ExitCode.USAGE, f"{command[0]}: {error.strerror or error}") from error
+    if flight is not None:
+        keepers.look(homes(out))
+        for home in keepers.wait():
+            click.echo(f"tsviz: {home}: its keeper ended early: `tsviz repair` makes a trace of it", err=True)
+    bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
+    for path in bundles:
+        _finish(path, quiet)
+    if not bundles and not quiet:
+        click.echo("tsviz: no scheduler of tokenspeed_scheduler was built; nothing was recorded", err=True)
+    vanish(status)
+
+
+def homes(out: Path) -> list[Path]:
+    """Return the rings that processes of this command have begun."""
+    from tsviz.adapters.live import bundle_paths
+    from tsviz.trace.ring import ring_home
+
+    found = []
+    for path in bundle_paths(out):
+        if not ring_home(path).is_dir() and not path.exists():
+            break
+        found += [ring_home(path)] if ring_home(path).is_dir() else []
+    return found
+
+
+def later(out: Path, keep: int) -> list[Path]:
+    """Return where the keeper of a ring writes the traces behind its first one."""
+    return [out.with_name(f"{out.name}.{number}") for number in range(2, keep + 2)]
+
+
+def environment(options: LiveOptions) -> dict[str, str]:
+    """Return this process's environment with what makes Python processes under it record."""
+    import tsviz
+    from tsviz.adapters import live
+
+    package = Path(tsviz.__file__).resolve().parent
+    paths = [str(package / "adapters" / "startup"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        live.OPTIONS_VARIABLE: options.text(),
+        live.PACKAGE_VARIABLE: str(package),
+    }
+
+
+def _finish(path: Path, quiet: bool) -> None:
+    """Compact a bundle whose process closed it, and say what is in it."""
+    from tsviz.trace import compact, layout
+    from tsviz.trace.errors import TraceError
+    from tsviz.trace.lock import ALIVE, recorder_of
+    from tsviz.trace.reader import open_bundle
+
+    words: list[Any]
+    until = time.monotonic() + _FINISH_SECONDS
+    while recorder_of(path) == ALIVE and time.monotonic() < until:
+        time.sleep(0.05)  # what writes is a process of its own, which ends a little later
+    try:
+        bundle = open_bundle(path)
+        if bundle.end is not None:
+            for part in bundle.parts:
+                compact.compact_part(part.directory)
+            bundle = open_bundle(path)
+        words = [f"{part.node}/{part.rank}: {part.last_round:,} rounds" for part in bundle.parts]
+        if bundle.end is None:
+            words.append("not closed (killed, or no room on the disk): complete up to its last commit")
+    except (TraceError, OSError) as error:
+        words = [str(error)]
+        if not (path / layout.BUNDLE_FILE).exists():
+            words = ["nothing was recorded: its process ended before the first call"]
+    if not quiet:
+        print(f"tsviz: {path}: {'; '.join(words)}", file=sys.stderr)

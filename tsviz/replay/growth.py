@@ -1,0 +1,66 @@
+"""Following a whole recording as a library: its bundle whenever more of it is committed, to its end.
+
+Each bundle is frozen: what is committed later changes nothing in it, and of each table only what is new was read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tsviz.trace.reader import Bundle, open_bundle
+
+from .follow import Follower
+from .follow_values import LIVE, Look
+
+POLL_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A recording at one moment: what is committed of every part, and how far each is, by `node/rank`."""
+
+    bundle: Bundle
+    looks: dict[str, Look]
+
+    @property
+    def rounds(self) -> int:
+        """Committed rounds of all parts."""
+        return sum(look.rounds for look in self.looks.values())
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will follow: every part was closed, or its process killed."""
+        return bool(self.looks) and all(look.state != LIVE for look in self.looks.values())
+
+
+def growth(path: Path, *, wait: Callable[[float], object] = time.sleep) -> Iterator[Grown]:
+    """Yield what is committed now, then again whenever more is, and a last time when the recording has ended.
+
+    `wait(seconds)` is called between two looks. Raises `TraceError`.
+    """
+    followers: dict[str, Follower] = {}
+    seen: dict[str, tuple[int, str]] | None = None
+    while True:
+        bundle = open_bundle(path)
+        for part in bundle.parts:
+            followers.setdefault(f"{part.node}/{part.rank}", Follower(path, part.node, part.rank))
+        looks = {name: follower.look() for name, follower in followers.items()}
+        now = {name: (look.rounds, look.state) for name, look in looks.items()}
+        if now != seen:
+            seen = now
+            grown = Grown(_frozen(path, followers), looks)
+            yield grown
+            if grown.ended:
+                return
+        wait(POLL_SECONDS)
+
+
+def _frozen(path: Path, followers: dict[str, Follower]) -> Bundle:
+    bundle = open_bundle(path)
+    if bundle.end is None:
+        bundle.parts = [followers[f"{part.node}/{part.rank}"].part() for part in bundle.parts
+                        if f"{part.node}/{part.rank}" in followers]  # fmt: skip
+    return bundle

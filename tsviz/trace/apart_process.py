@@ -1,0 +1,84 @@
+"""The writing process: `python -m tsviz.trace.apart_process`, frames on standard input, its last words on the output.
+
+It ends when the pipe does. Behind a `CLOSE` frame the bundle is closed, and it says `closed`; without one the recorded
+process was killed: what came through is committed, and the bundle is one that was not closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from . import wire
+from .apart import CLOSE, ENTRY, HEADER, OPEN, PART
+from .recorder import Recorder
+from .ring import RingOptions
+from .writer import BundleWriter
+
+
+def _no_clock() -> int:
+    """The times of entries come with them."""
+    return 0
+
+
+def write(source: BinaryIO) -> str:
+    """Take frames to their end; return the last words, `closed` or what went wrong."""
+    writer: BundleWriter | None = None
+    recorders: list[Recorder] = []
+    end: dict[str, Any] | None = None
+    while writer is None or writer.error is None:
+        head = source.read(HEADER.size)
+        if len(head) < HEADER.size:
+            break
+        kind, part, size = HEADER.unpack(head)
+        data = source.read(size)
+        if len(data) < size:  # killed in the middle of a frame
+            break
+        if kind == ENTRY:
+            recorders[part].append(wire.decode(data))
+        elif kind == OPEN:
+            told = json.loads(data)
+            ring = None if told["ring"] is None else RingOptions.of(told["ring"])
+            writer = BundleWriter(
+                Path(told["path"]), meta=told["meta"], tokens=told["tokens"], ring=ring,
+                most_waiting=told["most_waiting"],
+            )  # fmt: skip
+        elif kind == PART:
+            assert writer is not None
+            told = json.loads(data)
+            recorders.append(
+                writer.recorder(**told, event_reader=wire.READER, now_ns=_no_clock, read=wire.decoded_plan)
+            )
+        elif kind == CLOSE:
+            end = json.loads(data)
+    if writer is None:
+        return "the recorded process ended before it said anything"
+    if end is None and writer.error is None:
+        writer.leave()
+        return "the recorded process ended without closing the recording"
+    writer.close(None if end is None else end["end"], compacted=end is not None and end["compacted"])
+    return "closed"
+
+
+def main() -> None:
+    """Write, and say how it ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.nice(5)
+    try:
+        said = write(sys.stdin.buffer)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+    with contextlib.suppress(OSError):
+        sys.stdout.write(said)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

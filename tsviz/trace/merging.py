@@ -1,0 +1,109 @@
+"""Several bundles as one: nodes of a pair, ranks in processes of their own, runs of a process that was restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from . import layout
+from .catalogue import TABLES
+from .errors import CannotRecord, Damaged
+from .reader import Bundle, Part
+from .whole import WholePart, last_call, write_whole
+
+RANKS, RESTARTS = "ranks", "restarts"
+_TIMES = {
+    "calls": ("time_ns",), "rounds": ("start_ns",), "forwards": ("start_ns", "end_ns"), "submissions": ("arrival_ns",),
+}  # fmt: skip
+"""Columns that hold a point in time; the others hold how long something took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a part of one of the bundles went: its bundle, what it was called there, and what it is called now."""
+
+    bundle: str
+    before: str
+    part: str
+
+
+def merge_bundles(bundles: Sequence[Bundle], out: Path, *, same: str = RANKS) -> list[Placed]:
+    """Write the parts of several bundles as one bundle at `out`, on the clock of the first one.
+
+    A part whose node and rank are taken gets the next free rank of its node (`same` ranks), or is a later run of that
+    node: `F-2` (restarts). Raises CannotRecord when the path is taken or the bundles do not go together, `TraceError`,
+    OSError.
+    """
+    parts = [(bundle, part) for bundle in bundles for part in bundle.parts]
+    for what, found in (
+        ("one token mode", {part.token_mode for _, part in parts}),
+        ("one kind of clock", {part.clock for _, part in parts}),
+    ):
+        if len(found) > 1:
+            raise CannotRecord(f"{out}: expected {what} in all traces, found {' and '.join(sorted(found))}")
+    virtual = parts[0][1].clock == "virtual"
+    axis = 0 if virtual else _offset_ns(bundles[0])
+    taken: set[tuple[str, int]] = set()
+    placed, written = [], []
+    for bundle, part in parts:
+        node, rank = _free(part.node, part.rank, taken, same)
+        taken.add((node, rank))
+        placed.append(Placed(bundle.name, f"{part.node}/{part.rank}", f"{node}/{rank}"))
+        shift = 0 if virtual else _offset_ns(bundle) - axis
+        tables = {name: _shifted(name, part.table(name), shift) for name in TABLES}
+        written.append(WholePart({**part.meta, "node": node, "rank": rank}, tables, part.last_round, _last(part)))
+    first = bundles[0].description
+    merged = [{"name": bundle.name, "meta": bundle.meta} for bundle in bundles]
+    write_whole(out, {**first, "schema": layout.schema_version(), "meta": {**bundles[0].meta, "merged": merged}},
+                written, _end(bundles, placed))  # fmt: skip
+    return placed
+
+
+def _last(part: Part) -> int:
+    return last_call(part.table("calls"))
+
+
+def _free(node: str, rank: int, taken: set[tuple[str, int]], same: str) -> tuple[str, int]:
+    if same == RANKS:
+        while (node, rank) in taken:
+            rank += 1
+        return node, rank
+    run, name = 1, node
+    while (name, rank) in taken:
+        run += 1
+        name = f"{node}-{run}"
+    return name, rank
+
+
+def _offset_ns(bundle: Bundle) -> int:
+    anchor = bundle.description.get("clock_anchor")
+    values = [anchor.get(name) for name in ("wall_ns", "monotonic_ns")] if isinstance(anchor, dict) else []
+    wall, monotonic = values if len(values) == 2 else (None, None)
+    if not isinstance(wall, int) or not isinstance(monotonic, int):
+        raise Damaged(bundle.path, "clock_anchor", "wall_ns and monotonic_ns", repr(anchor)[:60])
+    return wall - monotonic
+
+
+def _shifted(name: str, rows: pa.Table, shift_ns: int) -> pa.Table:
+    for column in _TIMES.get(name, ()) if shift_ns else ():
+        at = rows.schema.get_field_index(column)
+        rows = rows.set_column(at, rows.schema.field(at), pc.add(rows[column], pa.scalar(shift_ns, pa.int64())))
+    return rows
+
+
+def _end(bundles: Sequence[Bundle], placed: Sequence[Placed]) -> dict[str, Any] | None:
+    """Return how all of it ended; None when one of the recordings was not closed."""
+    if any(bundle.end is None for bundle in bundles):
+        return None
+    told: dict[str, Any] = {}
+    ends = [(bundle.end or {}).get("parts") for bundle in bundles for _ in bundle.parts]
+    for end, place in zip(ends, placed, strict=True):
+        if isinstance(end, dict) and isinstance(end.get(place.before), dict):
+            told[place.part] = end[place.before]
+    errors = [str(bundle.end["error"]) for bundle in bundles if bundle.end and bundle.end.get("error")]
+    return {"parts": told, "error": "; ".join(errors) or None}

@@ -1,0 +1,107 @@
+"""Which lanes a strip shows: filtered, ordered, grouped under heads, and cut to the page that holds the selection."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import groupby
+
+from tsviz.replay.snapshot import STATES
+from tsviz.tui.glyphs import LANES
+from tsviz.tui.strip import Lane, LaneGroup, StripAsk
+from tsviz.tui.view import LaneLike, TimelineView
+
+_PINNED, _ENDED, _TO_COME = "pinned", "ended", "to come"
+
+
+def lane_list(
+    view: TimelineView, ask: StripAsk, firsts: Sequence[int]
+) -> tuple[tuple[Lane | LaneGroup, ...], int, int]:
+    """Return the lanes that are shown, without their cells, the place of the first one, and how many lanes there are.
+
+    `firsts` are the first rounds of the cells. Where lanes are grouped the first line shown is the head of a group.
+    """
+    listed = _listed(view.lanes(ask.window.first, ask.window.last), ask)
+    if ask.group:
+        return _grouped(view, listed, ask, firsts)
+    top = _page_top([lane.submission for lane in listed], ask.selected, max(ask.lanes, 1))
+    shown = listed[top : top + ask.lanes]
+    return tuple([Lane(lane.submission, lane.request) for lane in shown]), top, len(listed)
+
+
+def _listed(lanes: Sequence[LaneLike], ask: StripAsk) -> list[LaneLike]:
+    words = ask.filter.lower().split()
+    found = [lane for lane in lanes if all(word in lane.request.lower() for word in words)]
+    if ask.order == "id":
+        found.sort(key=lambda lane: (lane.request, lane.submission))
+    elif ask.order == "longest":
+        found.sort(key=lambda lane: (lane.first_round - (lane.last_round or ask.window.last), lane.submission))
+    elif ask.order == "here":
+        found.sort(key=lambda lane: not lane.first_round <= ask.here <= (lane.last_round or ask.here))
+    if ask.reverse:
+        found.reverse()
+    found.sort(key=lambda lane: lane.submission not in ask.pinned)
+    return found
+
+
+def _grouped(
+    view: TimelineView, listed: Sequence[LaneLike], ask: StripAsk, firsts: Sequence[int]
+) -> tuple[tuple[Lane | LaneGroup, ...], int, int]:
+    names = _names(view, listed, ask)
+    order = sorted(range(len(listed)), key=lambda i: names[i])
+    lines: list[Lane | LaneGroup] = []
+    heads: list[LaneGroup] = []
+    for (_, name), members in groupby(order, key=lambda i: names[i]):
+        lanes = [listed[i] for i in members]
+        head = LaneGroup(name, len(lanes), _there(lanes, ask, firsts))
+        lines += [head, *(Lane(lane.submission, lane.request) for lane in lanes)]
+        heads += [head] * (len(lanes) + 1)
+    page = max(ask.lanes - 1, 1)
+    top = _page_top([line.submission if isinstance(line, Lane) else -1 for line in lines], ask.selected, page)
+    shown = lines[top : top + ask.lanes]
+    if shown and not isinstance(shown[0], LaneGroup):
+        shown = [heads[top], *shown[: ask.lanes - 1]]
+    before = sum(isinstance(line, Lane) for line in lines[:top])
+    return tuple(shown), before, len(listed)
+
+
+def _names(view: TimelineView, listed: Sequence[LaneLike], ask: StripAsk) -> list[tuple[int, str]]:
+    """Return the rank and the name of the group of every lane."""
+    if ask.group == "class":
+        from tsviz.replay.blame import class_of
+
+        names = [(1, class_of(lane.request) or lane.request) for lane in listed]
+    else:
+        here = [lane.submission for lane in listed if _is_there(lane, ask.here)]
+        cells = view.timeline(ask.here, ask.here, 1, here)
+        codes = {submission: code[0] for submission, code in zip(here, cells, strict=True) if code}
+        ended = [_ENDED if lane.first_round < ask.here else _TO_COME for lane in listed]
+        names = [
+            (1 + codes[lane.submission], LANES[codes[lane.submission]].word)
+            if codes.get(lane.submission)
+            else (len(STATES) + 1 + (word == _TO_COME), word)
+            for lane, word in zip(listed, ended, strict=True)
+        ]
+    return [(0, _PINNED) if lane.submission in ask.pinned else n for lane, n in zip(listed, names, strict=True)]
+
+
+def _is_there(lane: LaneLike, round_: int) -> bool:
+    return lane.first_round <= round_ and (lane.last_round is None or round_ <= lane.last_round)
+
+
+def _there(lanes: Sequence[LaneLike], ask: StripAsk, firsts: Sequence[int]) -> tuple[int, ...]:
+    """Return how many of the lanes are there in some round of each cell's column."""
+    change = [0] * (len(firsts) + 1)
+    for lane in lanes:
+        begin = max(bisect_right(firsts, max(lane.first_round, ask.window.first)) - 1, 0)
+        last = ask.window.last if lane.last_round is None else min(lane.last_round, ask.window.last)
+        change[bisect_left(firsts, firsts[begin])] += 1
+        change[bisect_right(firsts, last)] -= 1
+    there = 0
+    return tuple([there := there + each for each in change[:-1]])
+
+
+def _page_top(submissions: Sequence[int], selected: int | None, page: int) -> int:
+    """The first line that is shown: by pages, so that lanes stand still while the selection moves among them."""
+    at = next((i for i, submission in enumerate(submissions) if submission == selected), 0)
+    return min(at // page * page, max(len(submissions) - page, 0))

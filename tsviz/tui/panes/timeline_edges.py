@@ -1,0 +1,78 @@
+"""The edges of the timeline: above it what is shown, below it the axis, in rounds or in time."""
+
+from __future__ import annotations
+
+from tsviz.tui.lines import Line, Span, clip
+from tsviz.tui.numbers import duration, grouped, instant
+from tsviz.tui.scene import Scene
+from tsviz.tui.strip import LANE_GROUPS, LANE_ORDERS, TIME, Lane, Strip
+
+_HINTS_FROM = 150
+
+
+def title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
+    """Return which rounds are shown, how much a column is, which lanes, and how they are ordered and grouped."""
+    window, ask = strip.ask.window, strip.ask
+    whole = "" if window.size == scene.rounds else f" of {scene.rounds:,}"
+    text = f"rounds {window.first:,} to {window.last:,}{whole}, {_each(strip)}"
+    lanes = sum(isinstance(lane, Lane) for lane in strip.lanes)
+    shown = (
+        f"lanes {strip.top + 1:,} to {strip.top + lanes:,} of {strip.total:,}" if lanes else "no request in this window"
+    )
+    order = f"{LANE_ORDERS[ask.order]}{', reversed' if ask.reverse else ''}"
+    words = f"{shown} {LANE_GROUPS[ask.group]}{', ' if ask.group else ''}{order}"
+    hints = "   + in  - out  0 all  { } pan  G group  T time" if width >= _HINTS_FROM else ""
+    spans = (Span(f"{'timeline':>{label - 1}} ", "heading"), Span(text, "text"), Span(f"   {words}{hints}", "dim"))
+    return clip(Line(spans), width)
+
+
+def _each(strip: Strip) -> str:
+    """Return how much one column shows."""
+    ask = strip.ask
+    if strip.begins_ns is not None:
+        return f"{duration(_cell_ns(strip))} a column"
+    if ask.axis == TIME:
+        return "times are not known"
+    each = ask.window.size / strip.columns
+    if each >= 1 and strip.columns == ask.cells:
+        return f"{each:,.3g} rounds a column"
+    return f"{ask.cells / strip.columns:,.3g} cells a round"
+
+
+def _cell_ns(strip: Strip) -> float:
+    first_ns, last_ns = strip.begins_ns or (0, 0)
+    return (last_ns - first_ns) / max(strip.ask.cells - 1, 1)
+
+
+def axis(scene: Scene, strip: Strip, label: int, here: range) -> Line:
+    """Return numbers under the columns: the ends, quarters where they do not touch, and the cursor under its column."""
+    cells = strip.ask.cells
+    text = ["·"] * cells
+    taken: list[tuple[int, int]] = []
+
+    def put(words: str, cell: int) -> tuple[int, int] | None:
+        start = min(max(cell - len(words) // 2, 0), max(cells - len(words), 0))
+        end = start + len(words)
+        if end > cells or any(start <= b and a <= end for a, b in taken):
+            return None
+        text[start:end] = words
+        taken.append((start, end))
+        return start, end
+
+    mine = put(f"◆{grouped(scene.round)}", here.start + 1) if here else None
+    for cell in (0, cells - 1, *(quarter * cells // 4 for quarter in (2, 1, 3))):
+        put(_number(strip, cell), cell)
+    joined = "".join(text)
+    lead = Span(f"{'round' if strip.begins_ns is None else 'time':>{label - 1}} ", "dim")
+    if mine is None:
+        return Line((lead, Span(joined, "dim")), "", ("column", 0))
+    start, end = mine
+    spans = (lead, Span(joined[:start], "dim"), Span(joined[start:end], "position"), Span(joined[end:], "dim"))
+    return Line(spans, "", ("column", 0))
+
+
+def _number(strip: Strip, cell: int) -> str:
+    time_ns = strip.time_at(cell)
+    if time_ns is not None:
+        return instant(time_ns, _cell_ns(strip))
+    return grouped(strip.ask.window.last if cell == strip.ask.cells - 1 else strip.round_at(cell))
