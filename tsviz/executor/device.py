@@ -30,7 +30,7 @@ from tsviz.executor.spoilt import TableSpoiler
 from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
-from tsviz.executor.touched import commit_ranges, layer_ranges
+from tsviz.executor.touched import Touched
 from tsviz.executor.upload import upload
 
 
@@ -153,11 +153,12 @@ class ExecutorDevice:
         forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options)
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
+        touched = Touched(inputs, shape, layout, self._prefix, options.faults)
         for layer in range(len(shape.pattern)):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
             if options.tracked:
-                reads, writes = layer_ranges(inputs, shape, layout, layer, self._prefix, options.faults)
+                reads, writes = touched.layer(layer)
             waits = [
                 options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
             ]
@@ -166,7 +167,7 @@ class ExecutorDevice:
                 forward.layer(layer)
 
             queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
-        committed = commit_ranges(inputs, shape, layout) if options.tracked else ()
+        committed = touched.committed() if options.tracked else ()
         queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, writes=committed)
         result = queue.submit(
             Stream.EXEC, Kind.RESULT, forward.copy_out, writes=(ByteRange("result", queue.round, queue.round + 1),)
