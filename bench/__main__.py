@@ -23,6 +23,8 @@ FIGURES = {
     "s6": "s6_pressure",
     "s7": "s7_vllm",
     "s8": "s8_observer",
+    "e1": "e1_live_recording",
+    "e2": "e2_decode",
     "k1": "k1_snapshot",
     "p1": "p1_recorded",
     "p1-live": "p1_live",
