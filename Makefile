@@ -53,7 +53,7 @@ check-python:
 
 $(VENV)/.ready: pyproject.toml constraints.txt | check-python
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,perfetto,report,serve,tokenspeed]'
+	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,executor,perfetto,report,serve,tokenspeed]'
 	@touch $@
 
 $(EXECUTOR_VENV)/.ready: pyproject.toml constraints.txt | check-python

@@ -1,8 +1,8 @@
 """R1b: rounds a second of a closed loop with recording, all threads, against without.
 
 The engine's loop on a simulated device that takes no wall time: the writer never gets a pause to catch up in, and the
-recorded side is timed until its last commit. Where two cores are not to be had, the CPU time of all threads says what
-one core alone would do. Compacting at close is not in it.
+recorded side is timed until its last commit. Where two cores are not to be had, the CPU time of all threads of the
+process says what one core alone would do; with a writing process that is without the writer. Compacting is not in it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from tsviz.engine.workloads.model import Workload
 from tsviz.trace.tokens import FULL, IDENTITY
 
 from .measure import Line, interleave_each
+from .recorded import APART, RING, THREAD
 from .runs import mooncake, run_bare, run_recorded, scratch
 from .steady import steady_options, steady_workload
 
-_STEADY = {64: 500, 256: 120}
+_STEADY = {64: 1500, 256: 300}
 _PAIRS = 7
 _MOONCAKE_ROWS = 300
 
@@ -35,16 +36,19 @@ def figures() -> Iterator[Line]:
         yield Line("R1b", "mooncake: the sample is not at hand", float("nan"), "")
     else:
         cases[f"mooncake, {_MOONCAKE_ROWS} requests"] = sample
-    for (name, case), tokens in itertools.product(cases.items(), (IDENTITY, FULL)):
+    ways = ((IDENTITY, APART), (FULL, APART), (IDENTITY, RING), (IDENTITY, THREAD))
+    for (name, case), (tokens, how) in itertools.product(cases.items(), ways):
         with scratch() as directory:
-            yield from _lines(f"{name}, {tokens}", case, tokens, directory)
+            yield from _lines(f"{name}, {tokens}, {how}", case, tokens, how, directory)
 
 
-def _lines(name: str, case: tuple[SchedulerOptions, Workload], tokens: str, directory: Path) -> Iterator[Line]:
+def _lines(
+    name: str, case: tuple[SchedulerOptions, Workload], tokens: str, how: str, directory: Path
+) -> Iterator[Line]:
     numbers = itertools.count()
     wall, cpu = interleave_each(
         lambda: run_bare(*case),
-        lambda: run_recorded(*case, directory / str(next(numbers)), tokens),
+        lambda: run_recorded(*case, directory / str(next(numbers)), tokens, how=how),
         _PAIRS,
         (lambda ran: ran.rounds_per_second, lambda ran: ran.rounds_per_cpu_second),
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 from tsviz.trace.tokens import IDENTITY
 
 from .measure import Line, Paired, interleave, joined
-from .recorded import real, writing
+from .recorded import APART, RING, THREAD, real, writing
 from .runs import scratch
 from .steady import Steady
 
@@ -28,20 +28,21 @@ _DEVICE_SECONDS = 0.008
 
 def figures() -> Iterator[Line]:
     """Yield the cost in percent of the bare round at 64 and 256 rows."""
-    for pause, how in ((0.0, "no pause"), (_DEVICE_SECONDS, "8 ms device")):
+    ways = itertools.product(((0.0, "no pause"), (_DEVICE_SECONDS, "8 ms device")), (APART, RING, THREAD))
+    for (pause, how), writer in ways:
         for rows, rounds in _ROUNDS.items():
             with scratch() as directory:
-                pair = _compare(rows, rounds, pause, directory)
+                pair = _compare(rows, rounds, pause, directory, writer)
             note = f"{pair.difference / 1e3:+.2f} us on {pair.base_median / 1e3:.1f} us; {pair.spread}"
-            yield Line("R3", f"{rows} rows, {how}", (pair.ratio - 1) * 100, "% of round", 5.0, note=note)
+            yield Line("R3", f"{rows} rows, {how}, {writer}", (pair.ratio - 1) * 100, "% of round", 5.0, note=note)
 
 
-def _compare(rows: int, rounds: int, pause: float, directory: Path) -> Paired:
+def _compare(rows: int, rounds: int, pause: float, directory: Path, how: str) -> Paired:
     numbers = itertools.count()
     growth = rounds * _PAIRS + 64
     parts = []
     for _ in range(_BUILDS):
-        module, writer = writing(directory / str(next(numbers)), IDENTITY)
+        module, writer = writing(directory / str(next(numbers)), IDENTITY, how=how)
         bare, recorded = Steady(real(), rows, growth), Steady(module, rows, growth)
         parts.append(interleave(partial(_mean, bare, rounds, pause), partial(_mean, recorded, rounds, pause), _PAIRS))
         writer.close(compacted=False)

@@ -92,7 +92,8 @@ def with_secrets(table: Table, rows: pa.Table) -> pa.Table:
     if not rows.num_rows:
         zero = {pa.bool_(): True, INTS: [], TEXT: "", pa.string(): "", pa.binary(): b""}
         rows = pa.Table.from_pylist([{c.name: zero.get(c.type, 0) for c in table.columns}], rows.schema)
-    count, kept = rows.num_rows, {("submissions", "pages"), ("table_changes", "pages"), ("key_prefixes", "pages")}
+    kept = {(name, column) for (name, column), rule in privacy.RULES.items() if rule is privacy.KEPT}
+    count = rows.num_rows
     for at, column in enumerate(table.columns):
         if (table.name, column.name) in kept or column.name == "group":
             continue

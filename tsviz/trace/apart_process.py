@@ -46,7 +46,7 @@ def write(source: BinaryIO) -> str:
             ring = None if told["ring"] is None else RingOptions.of(told["ring"])
             writer = BundleWriter(
                 Path(told["path"]), meta=told["meta"], tokens=told["tokens"], ring=ring,
-                most_waiting=told["most_waiting"],
+                most_waiting=told["most_waiting"], made=True,
             )  # fmt: skip
         elif kind == PART:
             assert writer is not None

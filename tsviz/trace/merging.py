@@ -19,6 +19,7 @@ from .whole import WholePart, last_call, write_whole
 RANKS, RESTARTS = "ranks", "restarts"
 _TIMES = {
     "calls": ("time_ns",), "rounds": ("start_ns",), "forwards": ("start_ns", "end_ns"), "submissions": ("arrival_ns",),
+    "device_ops": ("submit_ns", "start_ns", "end_ns"),
 }  # fmt: skip
 """Columns that hold a point in time; the others hold how long something took."""
 

@@ -37,6 +37,12 @@ _EVENTS = frozenset(
     (e.EXTEND_RESULT, e.FINISH, e.ABORT, e.RETRACT, e.UPDATE_RESERVE, e.WRITE_BACK_DONE, e.LOAD_BACK_DONE,
      e.BOOTSTRAPPED, e.FAILED, e.SUCCEEDED, e.REMOTE_PREFILL_DONE)
 )  # fmt: skip
+_STREAMS = ("default", "exec", "write", "load", "peer", "host")
+_OPERATIONS = (
+    "store_ordered", "store_pinned", "zero", "load", "prologue", "layer", "epilogue", "result", "commit", "fetch",
+    "backup", "land", "receive", "send",
+)  # fmt: skip
+_SPACES = ("device", "host", "result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,13 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("zeroed", "group"): GROUP,
     ("transfers", "kind"): _words("write_back", "load_back"),
     ("transfers", "content_hash"): DROPPED,
+    ("forward_rows", "request"): REQUEST,
+    ("forward_rows", "top2_margin"): DROPPED,
+    ("device_ops", "stream"): _words(*_STREAMS),
+    ("device_ops", "kind"): _words(*_OPERATIONS),
+    ("device_ops", "waits"): KEPT,
+    ("device_ops", "seen"): KEPT,
+    ("device_ranges", "space"): _words(*_SPACES),
     ("keyframes", "digest_state"): STATE,
     ("keyframes", "state"): STATE,
     ("gaps", "table"): _words(*RECORDED),

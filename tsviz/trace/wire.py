@@ -72,6 +72,8 @@ class Encoder:
                 plain = (_CLEAR, *entry[:4], _failure(entry.failure))
             case e.DrainEntry():
                 plain = (_DRAIN, entry.time_ns, entry.duration_ns, self._drained(entry.events), _failure(entry.failure))
+            case _:
+                raise ValueError(f"{type(entry).__name__}: a device's own measurements are recorded by a BundleWriter")
         return marshal.dumps(plain, _VERSION)
 
     def _drained(self, events: Sequence[Any]) -> list[Any]:

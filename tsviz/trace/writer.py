@@ -61,12 +61,13 @@ class BundleWriter:
 
     def __init__(
         self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None,
-        most_waiting: int | None = None,
+        most_waiting: int | None = None, made: bool = False,
     ) -> None:  # fmt: skip
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
 
         `ring`: a flight recorder, of whose segments the keeper makes bundles; `path` is where these lie, `OUT.ring`.
         `most_waiting`: where more entries than this wait for a disk that is too slow, recording ends (`FellBehind`).
+        `made`: the directory was made for this recording (`check_free`), and may hold what others put there since.
 
         Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
         """
@@ -81,7 +82,8 @@ class BundleWriter:
         self._stop = threading.Event()
         self._lock = threading.Lock()
         try:
-            check_free(path)
+            if not made:
+                check_free(path)
             self._anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
             self._write_bundle_file()
             self._recording = RecordingLock(path)
