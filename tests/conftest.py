@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from types import ModuleType
 
@@ -13,6 +14,8 @@ import pytest
 from tsviz.adapters.tokenspeed import PackageMissing, load_real
 
 os.environ.setdefault("SPDLOG_LEVEL", "off")
+# Started in the background by a shell, everything below would ignore interrupts, which tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 _CACHE = tempfile.mkdtemp(prefix="tsviz-tests-")
 os.environ["TSVIZ_CACHE"] = _CACHE
 atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)

@@ -81,7 +81,7 @@ def main() -> None:
     """Answer every damage on standard input."""
     folder, work = Path(sys.argv[1]), Path(sys.argv[2])
     if sys.argv[3] == "1":
-        reader.DATASET_ROWS = indexes.DATASET_ROWS = 0  # type: ignore[misc]
+        reader.DATASET_ROWS = indexes.DATASET_ROWS = reader.KEPT_ROWS = indexes.KEPT_ROWS = 0  # type: ignore[misc]
     os.environ["TSVIZ_CACHE"] = str(work / "cache")
     copied(folder, work)
     sound = answers(work)

@@ -16,14 +16,17 @@ from tsviz.replay.blame import blame
 from tsviz.replay.call_log import CallLog
 from tsviz.replay.findings import CHECKS, check_part
 from tsviz.replay.index import build_index
+from tsviz.replay.inside import Inside
 from tsviz.replay.invented import Grown, InventedTokens
 from tsviz.replay.live_bytes import to_bytes
 from tsviz.replay.live_run import LiveRun
 from tsviz.replay.live_state import live_state
 from tsviz.replay.lives import Lives
 from tsviz.replay.slice import write_slice
+from tsviz.replay.stops import NotKnown
 from tsviz.replay.why import facts_of, why
 from tsviz.replay.why_facts import Facts
+from tsviz.replay.why_tree import Answer
 from tsviz.replay.why_turns import Turns
 from tsviz.trace import reader
 from tsviz.trace.catalogue import TABLES
@@ -99,6 +102,19 @@ def test_why_is_the_same(indexed: tuple[Facts, Facts]) -> None:
             assert why(grouped, turns[1], name, round_) == why(whole, turns[0], name, round_), (name, round_)
             asked += 1
     assert asked > 90
+
+
+def test_why_waits_for_the_bases_of_a_large_trace(
+    both: tuple[Part, Part], indexed: tuple[Facts, Facts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its bases are being built a large trace says so and reads nothing whole; then it answers."""
+    inside = Inside(both[1], build_index(both[1]), "T")
+    request, round_ = indexed[0].life.names[0], both[0].last_round // 2
+    with monkeypatch.context() as patch:
+        patch.setenv("TSVIZ_CACHE", str(tmp_path))
+        found = inside.why(request, round_)
+        assert isinstance(found, NotKnown) and found.kind == "preparing"
+    assert isinstance(inside.why(request, round_), Answer)
 
 
 def test_findings_and_lost_time_are_the_same(indexed: tuple[Facts, Facts], both: tuple[Part, Part]) -> None:

@@ -220,13 +220,15 @@ def test_a_trace_without_a_round_has_a_page() -> None:
 
 
 def test_every_chart_is_told_in_words(report: Report) -> None:
-    """Every chart has a title that names it for a screen reader, and a caption."""
-    read = outline(report("mixed-undeclared-livelock"))
+    """Every chart has a title that names it for a screen reader and a caption; but for the lanes also a table."""
+    text = report("mixed-undeclared-livelock")
+    read = outline(text)
     ids = {attributes.get("id") for _, attributes in read.elements}
     charts = [a for tag, a in read.elements if a.get("role") == "img"]
     assert len(charts) >= 12
     assert all(a["aria-labelledby"] in ids for a in charts)
     assert len(read.texts["figcaption"]) == len(charts)
+    assert text.count("<summary>as a table</summary>") == len(charts) - 1
 
 
 def test_nothing_is_told_by_colour_alone(report: Report) -> None:

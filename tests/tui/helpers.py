@@ -84,3 +84,14 @@ def compare(app: App[None], name: str) -> None:
     if was != now:
         diff = "\n".join(difflib.unified_diff(was.splitlines(), now.splitlines(), "kept", "now", lineterm="", n=1))
         raise AssertionError(f"{path.name} differs (TSVIZ_UPDATE_SCREENS=1 keeps the new one):\n{diff}")
+
+
+async def compare_both(pilot: Pilot[None], name: str, *sizes: str) -> None:
+    """Hold the screen against its files at 80x24, which it has, and at 120x40, or at the sizes given."""
+    first, *others = sizes or ("80x24", "120x40")
+    compare(pilot.app, f"{name}-{first}")
+    for size in (*others, first):
+        await pilot.resize_terminal(*map(int, size.split("x")))
+        await rest(pilot)
+        if size != first:
+            compare(pilot.app, f"{name}-{size}")

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from tests.tui.desks import MET, SIDES, FakeDesk
 from tests.tui.fakes import FullView
-from tests.tui.helpers import compare, main_screen, rest, screen_text
+from tests.tui.helpers import compare, compare_both, main_screen, rest, screen_text
 from tsviz.replay.sides import MetSome, Sides
 from tsviz.replay.survey import Failed
 from tsviz.replay.survey_child import Survey
@@ -69,7 +69,7 @@ async def test_other_states(name: str, answers: tuple[object, ...]) -> None:
     desk.compared = answers
     async with app_on(desk).run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot)
-        compare(pilot.app, f"compare-{name}-80x24")
+        await compare_both(pilot, f"compare-{name}")
         await pilot.press("d")
         assert screen.message
 

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from tests.tui.desks import CHECKED, FOUND, FakeDesk
 from tests.tui.fakes import FullView
-from tests.tui.helpers import compare, pane_text, rest, screen_text
+from tests.tui.helpers import compare, compare_both, pane_text, rest, screen_text
 from tsviz.replay.survey import Extent, Failed, Plan, Progress
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.screens.findings import FindingsScreen
@@ -67,7 +67,7 @@ async def test_other_states(name: str, answers: tuple[object, ...]) -> None:
     """Nothing found; the trace cannot be read; decisions not known; known up to the divergence."""
     async with app_on(FakeDesk(answers)).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
-        compare(pilot.app, f"findings-{name}-80x24")
+        await compare_both(pilot, f"findings-{name}")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.tui.fakes import HEAD, FullView
-from tests.tui.helpers import compare, main_screen, pane_text, press, settle
+from tests.tui.helpers import compare_both, main_screen, pane_text, press, settle
 from tsviz.replay.follow_values import ALIVE, FINISHED, GONE, KILLED, LIVE, UNKNOWN, Look
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui import following
@@ -81,7 +81,7 @@ async def test_new_rounds_are_shown_paused_and_caught_up() -> None:
         await looked(pilot, follower)
         assert (screen.scene.round, screen.scene.rounds) == (104, 104)
         assert "◍ live ▶ following lag 0.2 s" in pane_text(pilot.app, "header")
-        compare(pilot.app, "following-120x40")
+        await compare_both(pilot, "following", "120x40", "80x24")
         await press(pilot, "p")
         follower.now = replace(follower.now, rounds=120)
         await looked(pilot, follower)
@@ -95,6 +95,44 @@ async def test_new_rounds_are_shown_paused_and_caught_up() -> None:
         assert (screen.scene.round, screen.scene.rounds) == (120, 120)
         seen = [(await press(pilot, "p")).scene.frame.snapshot.round for _ in range(20)]  # type: ignore[union-attr]
         assert seen == list(range(119, 99, -1))
+
+
+async def test_while_a_newer_view_is_opened_the_older_one_is_shown() -> None:
+    """What came before stays, timeline included, and keys are answered from it; the newer one is read before it is
+    looked at, not by the thread that answers keys."""
+
+    class Gated(FakeFollower):
+        gate: threading.Event | None = None
+        warmed: list[str] = []  # noqa: RUF012
+
+        def view(self) -> RecordedView:
+            view = FullView(head_of(self.now))  # type: ignore[arg-type]
+            view.gate = self.gate
+            snapshot = view.snapshot
+
+            def told(round_: int, selected: int | None = None) -> object:
+                self.warmed.append(threading.current_thread().name)
+                return snapshot(round_, selected)
+
+            view.snapshot = told  # type: ignore[method-assign,assignment]
+            return view
+
+    follower = Gated(100)
+    async with app_of(follower, follow=True, start=-1).run_test(size=SIZE) as pilot:
+        screen = await settle(pilot)
+        strip = screen.scene.strip
+        assert strip is not None
+        follower.gate = threading.Event()
+        follower.now = replace(follower.now, rounds=104)
+        while not follower.warmed:
+            await pilot.pause(0.01)
+        screen = await press(pilot, "p")
+        assert (screen.scene.round, screen.scene.rounds) == (99, 100)
+        assert screen.scene.strip is strip
+        follower.gate.set()
+        await looked(pilot, follower)
+        assert screen.scene.rounds == 104
+        assert follower.warmed[0] == "tsviz-follow"
 
 
 async def test_without_follow_new_rounds_are_counted_only() -> None:

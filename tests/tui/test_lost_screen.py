@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from tests.tui.desks import LOST, FakeDesk
 from tests.tui.fakes import FullView
-from tests.tui.helpers import compare, rest, screen_text
+from tests.tui.helpers import compare, compare_both, rest, screen_text
 from tsviz.replay.survey import Extent, Failed, Progress
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.causes import CAUSES
@@ -56,7 +56,7 @@ async def test_other_states(name: str, answers: tuple[object, ...]) -> None:
     """Decisions not known; the trace cannot be read; no request has a span."""
     async with app_on(FakeDesk(lost=answers)).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
-        compare(pilot.app, f"lost-{name}-80x24")
+        await compare_both(pilot, f"lost-{name}")
 
 
 async def test_while_it_splits() -> None:

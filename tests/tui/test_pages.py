@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from tests.tui.fakes import HEAD, FakeView
-from tests.tui.helpers import compare, main_screen, screen_text, settle
+from tests.tui.helpers import compare, compare_both, main_screen, screen_text, settle
 from tsviz.replay import pages_values as v
 from tsviz.replay.index import build_index
 from tsviz.replay.pages_values import PageGroup, PageLife, PagesMap
@@ -72,7 +72,7 @@ async def test_the_pages_of_two_groups() -> None:
     app_size = SIZES["120x40"]
     async with app.run_test(size=app_size) as pilot:
         await opened(pilot, "down", "right")
-        compare(pilot.app, "pages-groups-120x40")
+        await compare_both(pilot, "pages-groups", "120x40", "80x24")
         screen = await opened_again(pilot, "tab")
         assert screen.scene.group == 0
         assert (await opened_again(pilot, "tab")).scene.group == 1

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.tui.fakes import HEAD, FakeView, FullView
-from tests.tui.helpers import compare, press, settle
+from tests.tui.helpers import compare, compare_both, press, settle
 from tsviz.tui.app import DebuggerApp
 
 SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x60": (200, 60)}
@@ -64,7 +64,7 @@ async def test_a_view_that_offers_nothing_more() -> None:
     """Without `pool_history` the pool strip is left out."""
     async with DebuggerApp(FakeView(), start_round=64).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        compare(pilot.app, "bare-120x40")
+        await compare_both(pilot, "bare", "120x40", "80x24")
 
 
 @pytest.mark.parametrize("size", [(20, 5), (10, 2)])

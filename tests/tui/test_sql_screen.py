@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from tests.tui.desks import COLUMNS, FakeDesk, rows
 from tests.tui.fakes import FullView
-from tests.tui.helpers import compare, rest, screen_text
+from tests.tui.helpers import compare, compare_both, rest, screen_text
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.desk import TraceDesk
 from tsviz.tui.grid import Columns, Grid, place_of
@@ -76,7 +76,7 @@ async def test_other_states(name: str, answer: tuple[object, ...]) -> None:
     desk.answer = answer
     async with app_on(desk).run_test(size=(80, 24)) as pilot:
         await opened(pilot, "f5", text="SELECT rond FROM rounds")
-        compare(pilot.app, f"sql-{name}-80x24")
+        await compare_both(pilot, f"sql-{name}")
 
 
 async def test_an_error_is_shown_at_its_place() -> None:
@@ -213,10 +213,10 @@ async def test_the_chart_of_a_column() -> None:
         assert isinstance(chart, ChartScreen)
         await pilot.press("end")
         await rest(pilot)
-        compare(pilot.app, "chart-80x24")
+        await compare_both(pilot, "chart")
         await pilot.press("x", "x", "x")
         await rest(pilot)
-        compare(pilot.app, "chart-bars-80x24")
+        await compare_both(pilot, "chart-bars")
         await pilot.press("end", "enter")
         await rest(pilot)
         main = pilot.app.screen

@@ -5,20 +5,35 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from textual.geometry import Region
 
+from tests.tui.desks import FakeDesk
 from tests.tui.fakes import FullView
-from tests.tui.helpers import press, screen_text, settle
+from tests.tui.helpers import press, rest, screen_text, settle
 from tsviz.cli.open_ import THEMES as OFFERED
 from tsviz.replay.pages_values import CODES
 from tsviz.tui import theme as themes
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, OTHERS, STATES, UNKNOWN_KIND, UNKNOWN_STATE
 from tsviz.tui.page_glyphs import LIT, PAGE_MARKS, UNBOUND
-from tsviz.tui.palettes import DEUTERANOPIA, LEAST_DISTANCE, TOLD_APART, TRITANOPIA
+from tsviz.tui.palettes import (
+    DEUTERANOPIA,
+    DEUTERANOPIA_LIGHT,
+    LEAST_DISTANCE,
+    TOLD_APART,
+    TRITANOPIA,
+    TRITANOPIA_LIGHT,
+)
 from tsviz.tui.panes.page_card import EVENT_SIGNS
-from tsviz.tui.theme import CHOICES, DARK, DECORATION, GROUNDS, ROLES, chosen_theme, contrast
+from tsviz.tui.theme import CHOICES, DARK, DECORATION, GROUNDS, LIGHT, ROLES, chosen_theme, contrast
+from tsviz.tui.widgets.pane import Pane
 
-PALETTES = {"deuteranopia": DARK | DEUTERANOPIA, "tritanopia": DARK | TRITANOPIA}
+PALETTES = {
+    "deuteranopia": DARK | DEUTERANOPIA,
+    "tritanopia": DARK | TRITANOPIA,
+    "deuteranopia-light": LIGHT | DEUTERANOPIA_LIGHT,
+    "tritanopia-light": LIGHT | TRITANOPIA_LIGHT,
+}
 BARS = {"pool", "pool-bar", "pool-cached", "budget"}
 
 # Machado, Oliveira, Fernandes 2009, severity 1: what is left of linear RGB.
@@ -57,7 +72,7 @@ def test_the_simulation_is_what_is_known() -> None:
 @pytest.mark.parametrize("sight", PALETTES)
 def test_roles_at_the_same_place_are_told_apart_without_a_cone(sight: str) -> None:
     """Every two roles of a set are at least 12 apart as seen."""
-    palette = PALETTES[sight]
+    palette, sight = PALETTES[sight], sight.removesuffix("-light")
     for roles in TOLD_APART:
         for one, other in itertools.combinations(roles, 2):
             assert distance(palette[one], palette[other], sight) >= LEAST_DISTANCE, (one, other)
@@ -68,7 +83,7 @@ def test_roles_at_the_same_place_are_told_apart_without_a_cone(sight: str) -> No
 def test_every_role_of_the_other_palettes_can_be_read(theme: str, ground: str) -> None:
     """4.5 for text, 3 for bars (WCAG 2.1), also under the cursor bar."""
     for role in set(ROLES) - DECORATION:
-        on = GROUNDS["dark"]["brand-ground" if role == "brand" else ground]
+        on = GROUNDS["light" if theme.endswith("light") else "dark"]["brand-ground" if role == "brand" else ground]
         assert contrast(PALETTES[theme][role], on) >= (3 if role in BARS else 4.5), role
 
 
@@ -106,7 +121,7 @@ def test_the_command_offers_the_themes_that_there_are() -> None:
 
 
 async def test_the_key_goes_through_every_theme(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ctrl+t: five themes and the first again; what is drawn is drawn in the colours of the theme."""
+    """ctrl+t: seven themes and the first again; what is drawn is drawn in the colours of the theme."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     async with DebuggerApp(FullView(), start_round=64).run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
@@ -130,3 +145,25 @@ async def test_every_theme_says_the_same(theme: str) -> None:
         pilot.app.theme = "tsviz-dark"
         await settle(pilot)
         assert screen_text(pilot.app) == said
+
+
+@pytest.mark.parametrize("key", ["f", "L", "q", "m"])
+async def test_other_screens_are_drawn_in_every_theme(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """The characters are the same, and every colour of a pane is one of the theme's own, whose contrasts are tested."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    async with DebuggerApp(FullView(), start_round=64, desk=FakeDesk()).run_test(size=(120, 40)) as pilot:
+        await rest(pilot)
+        await pilot.press(key)
+        await rest(pilot)
+        said = screen_text(pilot.app)
+        for name in CHOICES.values():
+            pilot.app.theme = name
+            await settle(pilot)
+            assert screen_text(pilot.app) == said, name
+            own = {str(value).lower() for value in pilot.app.get_theme(name).variables.values()}  # type: ignore[union-attr]
+            if name == "tsviz-plain":
+                own = {"default"}
+            for pane in pilot.app.screen.query(Pane):
+                strips = pane.render_lines(Region(0, 0, pane.outer_size.width, pane.outer_size.height))
+                styles = [segment.style for strip in strips for segment in strip if segment.style is not None]
+                assert {style.color.name for style in styles if style.color} <= own, (name, pane.id)

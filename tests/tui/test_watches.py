@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from tests.tui.desks import FakeDesk
 from tests.tui.fakes import FullView
-from tests.tui.helpers import compare, main_screen, pane_text, press, rest, screen_text
+from tests.tui.helpers import compare, compare_both, main_screen, pane_text, press, rest, screen_text
 from tsviz.replay.survey import HitPlaces, HitTotal, Refused
 from tsviz.replay.survey_child import Survey
 from tsviz.tui.app import DebuggerApp
@@ -72,7 +72,7 @@ async def test_no_breakpoints_yet() -> None:
     desk = FakeDesk()
     async with app_on(desk).run_test(size=(80, 24)) as pilot:
         screen = await watching(pilot)
-        compare(pilot.app, "breakpoints-none-80x24")
+        await compare_both(pilot, "breakpoints-none")
         await pilot.press("enter")
         await rest(pilot)
         assert desk.predicates == ["rounds.round = 61"]
@@ -208,7 +208,7 @@ async def test_notes_are_kept_listed_and_marked(kept: Path) -> None:
         await pilot.press('"')
         await rest(pilot)
         assert isinstance(pilot.app.screen, NotesScreen)
-        compare(pilot.app, "notes-120x40")
+        await compare_both(pilot, "notes", "120x40", "80x24")
         await pilot.press("enter")
         await rest(pilot)
         assert main_screen(pilot.app).scene.round == 61
@@ -231,7 +231,7 @@ async def test_a_note_is_changed_and_forgotten() -> None:
         assert [note.text for note in screen._study.notes.all] == ["two"]
         await pilot.press("d")
         await rest(pilot)
-        compare(pilot.app, "notes-none-80x24")
+        await compare_both(pilot, "notes-none")
 
 
 async def test_the_way_back_and_forward() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from .exit_codes import CliError, ExitCode
 from .run_options import RunPlan
 
 if TYPE_CHECKING:
+    from tsviz.cli.record import Stop
     from tsviz.engine.summary import RunSummary
     from tsviz.executor.models import LoadedModel
 
@@ -52,9 +53,14 @@ class ModelRecording:
         self.node: str = options["node"] or "F"
         self._wire: Any = None
         try:
+            if options["streams"] == "cuda":
+                from tsviz.executor.cuda import require_gpu
+
+                require_gpu()
             self.loaded: LoadedModel = load_model(
-                options["model"], seed=plan.workload.seed, dtype=options["dtype"], fast=options["mode"] == "fast"
-            )
+                options["model"], seed=plan.workload.seed, dtype=options["dtype"], fast=options["mode"] == "fast",
+                device="cuda" if options["streams"] == "cuda" else "cpu",
+            )  # fmt: skip
             self._sized = self._size(pages_given=pages_given)
         except (BadModel, ValueError) as error:
             raise CliError(ExitCode.USAGE, str(error)) from error
@@ -71,7 +77,7 @@ class ModelRecording:
         return Workload(requests, {"kind": "prompts", "prompts": len(texts)})
 
     def run(
-        self, out: Path, workload: Workload, stop: Callable[[], bool], *, scheduler: str, tokens: str, level: str,
+        self, out: Path, workload: Workload, stop: Stop, *, scheduler: str, tokens: str, level: str,
         command: Sequence[str],
     ) -> tuple[RunSummary, list[Answer], dict[str, int]]:  # fmt: skip
         """Run and record; returns the summary, the answers, and what recording cost the control thread."""
@@ -116,8 +122,10 @@ class ModelRecording:
                     device=DeviceOptions(poison=False, stop_tokens=loaded.stop_tokens),
                     max_rounds=self._plan.max_rounds, stop=stop,
                 ),
-                streams=self._streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
+                streams=self._make_streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
             )  # fmt: skip
+            loop = engine.loop
+            stop.told = lambda: f", {loop.live} live, {loop.generated_tokens:,} tokens, {loop.not_arrived:,} to come"
             try:
                 summary = engine.run()
             finally:
@@ -179,12 +187,13 @@ class ModelRecording:
         role, shape = Role(self.node), self.loaded.model.shape
         return lambda engine: PeerSide(role, wire, engine.device, engine.arena, shape, clock)
 
-    def _streams(self, clock: Any) -> Any:
+    def _make_streams(self, clock: Any) -> Any:
+        from tsviz.executor.cuda import cuda_streams
         from tsviz.executor.streams import InlineStreams, ThreadStreams
 
         kind = self._options["streams"]
         if kind == "cuda":
-            raise CliError(ExitCode.USAGE, "--streams cuda: there is no GPU here")
+            return cuda_streams(clock.now_ns)
         return ThreadStreams(clock.now_ns) if kind == "threads" else InlineStreams(clock.now_ns)
 
     def _answers(self, workload: Workload, said: Mapping[str, Sequence[Any]]) -> list[Answer]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from .exit_codes import CliError, ExitCode
 from .traces import Place, open_place, parse_place, unreadable
 
-THEMES = ("dark", "light", "deuteranopia", "tritanopia", "plain")
+THEMES = ("dark", "light", "deuteranopia", "deuteranopia-light", "tritanopia", "tritanopia-light", "plain")
 """As `tsviz.tui.theme` names them; a test holds the two together, because a command line loads no toolkit."""
 
 
@@ -41,33 +43,43 @@ def open_terminal(
         require_terminal()
     except NoTerminal as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    from tsviz.replay.identity import identity
-    from tsviz.replay.recorded import open_view
     from tsviz.tui.app import Crashed, run
-    from tsviz.tui.desk import TraceDesk
     from tsviz.tui.leaving import leave_at_once, threads_left
+    from tsviz.tui.opening import Subject
 
-    bundle, part = open_place(place)
-    with unreadable():
-        view = open_view(bundle, part.node, part.rank, wait=False)
-    follower = None
-    if view.head.live:
-        from tsviz.replay.follow import Follower
+    if not os.path.exists(place.path / "bundle.json"):  # noqa: PTH110 (Path.exists raises for a loop of links)
+        open_place(place)  # it says what is wrong, without a screen that comes and goes
 
-        follower = Follower(place.path, part.node, part.rank)
+    def opening() -> Subject:
+        from tsviz.replay.identity import identity
+        from tsviz.replay.recorded import open_view
+        from tsviz.tui.desk import TraceDesk
+
+        bundle, part = open_place(place)
+        with unreadable():
+            view = open_view(bundle, part.node, part.rank, wait=False)
+        follower = None
+        if view.head.live:
+            from tsviz.replay.follow import Follower
+
+            follower = Follower(place.path, part.node, part.rank)
+        return Subject(view, TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)), follower)
+
     broken: CliError | None = None
+    follow = follow and place.round is None
     try:
         run(
-            view,
-            start_round=place.round or (-1 if follow and view.head.live else 1),
+            opening,
+            start_round=place.round or (-1 if follow else 1),
             start_stop=place.stop,
             request=request,
-            desk=TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)),
             compare=compare,
-            follower=follower,
-            follow=follow and place.round is None,
+            follow=follow,
+            name=place.path.name,
             theme=theme,
         )
+    except CliError as error:
+        broken = error
     except Crashed as error:
         broken = CliError(ExitCode.QUERY_FAILED, f"the debugger broke: {error}", "the trace is not changed")
     if threads_left():

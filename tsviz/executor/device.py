@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import torch
-
 from tsviz.engine.binding import LoadBackOp, Plan
 from tsviz.engine.clock import Clock
 from tsviz.engine.device import CacheResult, Fetched, Planned
@@ -32,7 +30,8 @@ from tsviz.executor.spoilt import TableSpoiler
 from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
-from tsviz.executor.touched import commit_ranges, layer_ranges
+from tsviz.executor.touched import Touched
+from tsviz.executor.upload import upload
 
 
 class ExecutorDevice:
@@ -106,7 +105,7 @@ class ExecutorDevice:
             slots.reset(slot)
             slots.valid[slot] = tokens
             slots.history[slot, tokens] = token
-            slots.inputs[slot] = torch.tensor(inputs)
+            slots.inputs[slot] = upload(inputs, slots.inputs.device)
             slots.ready[slot] = drafted
 
         self.queue.submit(Stream.EXEC, Kind.LAND, run)
@@ -154,11 +153,12 @@ class ExecutorDevice:
         forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options)
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
+        touched = Touched(inputs, shape, layout, self._prefix, options.faults)
         for layer in range(len(shape.pattern)):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
             if options.tracked:
-                reads, writes = layer_ranges(inputs, shape, layout, layer, self._prefix, options.faults)
+                reads, writes = touched.layer(layer)
             waits = [
                 options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
             ]
@@ -167,7 +167,7 @@ class ExecutorDevice:
                 forward.layer(layer)
 
             queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
-        committed = commit_ranges(inputs, shape, layout) if options.tracked else ()
+        committed = touched.committed() if options.tracked else ()
         queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, writes=committed)
         result = queue.submit(
             Stream.EXEC, Kind.RESULT, forward.copy_out, writes=(ByteRange("result", queue.round, queue.round + 1),)

@@ -15,6 +15,7 @@ from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions, Fault
 from tsviz.executor.paged import PagedMemory
 from tsviz.executor.slots import SlotState
+from tsviz.executor.upload import download, upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Forward:
         """Reset and advance the slots of extends, fetch what decodes feed, embed."""
         inputs, slots = self.inputs, self._slots
         device = self._arena.data.device
-        tokens = torch.from_numpy(inputs.tokens).to(device)
+        tokens = upload(inputs.tokens, device)
         for i, row in enumerate(inputs.rows[: inputs.num_extends]):
             if row.fresh:
                 slots.reset(row.slot)
@@ -64,14 +65,14 @@ class Forward:
         for row in decodes:
             if row.given >= 0:
                 slots.inputs[row.slot, 0] = row.given
-        at = torch.tensor([row.slot for row in inputs.rows], device=device)
+        at = upload([row.slot for row in inputs.rows], device)
         begins = slots.valid[at]
         if Fault.HOST_VALID in self._options.faults:
-            begins = torch.tensor([row.bounds.low for row in inputs.rows], device=device)
+            begins = upload([row.bounds.low for row in inputs.rows], device)
         fed = slots.decode_inputs(at[inputs.num_extends :]).reshape(-1)
         row_of = np.repeat(np.arange(len(inputs.rows)), np.diff(inputs.offsets))
         steps = np.concatenate([np.arange(row.length) for row in inputs.rows])
-        positions = begins[torch.from_numpy(row_of).to(device)] + torch.from_numpy(steps).to(device)
+        positions = begins[upload(row_of, device)] + upload(steps, device)
         self._at, self._begins = at, begins
         self._memory = PagedMemory(
             inputs, self._model, self._arena, self._prefix, positions, begins, self._options.faults
@@ -93,7 +94,7 @@ class Forward:
             end = inputs.offsets[i + 1]
             first = end - 1 if row.is_extend else end - inputs.width
             picked.append([min(first + j, end - 1) for j in range(inputs.width)])
-        rows = torch.tensor(picked, device=device).reshape(-1)
+        rows = upload(picked, device).reshape(-1)
         logits = self._model.logits(self._x[rows]).view(len(picked), inputs.width, -1)
         best = numerics.greedy(logits).clamp_max(logits.shape[-1] - 1)
         n = inputs.num_extends
@@ -101,10 +102,10 @@ class Forward:
         counts[n:] = slots.accept(self._at[n:], best[n:])
         self._memory.commit_states(counts)
         advance = counts.clone()
-        advance[:n] = torch.tensor([row.length for row in inputs.rows[:n]], dtype=torch.long, device=device)
+        advance[:n] = upload([row.length for row in inputs.rows[:n]], device)
         slots.valid[self._at] = self._begins + advance
         completes = [i for i, row in enumerate(inputs.rows) if row.completes]
-        which = torch.tensor(completes, dtype=torch.long, device=device)
+        which = upload(completes, device)
         following = torch.zeros((len(picked), inputs.width), dtype=torch.long, device=device)
         if completes:
             following[which] = slots.said(self._at[which], best[which], counts[which])
@@ -120,10 +121,6 @@ class Forward:
         """Copy the outcome to the host."""
         o = self._device_outcome
         self.outcome = Outcome(
-            _to_host(o.best), _to_host(o.counts), _to_host(o.begins), _to_host(o.next_inputs), _to_host(o.margins),
-            _to_host(o.broken), _to_host(o.dummy_rows), None if o.logits is None else _to_host(o.logits),
+            download(o.best), download(o.counts), download(o.begins), download(o.next_inputs), download(o.margins),
+            download(o.broken), download(o.dummy_rows), None if o.logits is None else download(o.logits),
         )  # fmt: skip
-
-
-def _to_host(tensor: Tensor) -> Tensor:
-    return tensor.to("cpu", non_blocking=True)

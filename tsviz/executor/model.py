@@ -13,6 +13,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from tsviz.executor import numerics
 from tsviz.executor.shape import ModelShape
@@ -60,7 +61,7 @@ class Model:
     def layer(self, layer: int, x: Tensor, cos: Tensor, sin: Tensor, memory: Memory) -> Tensor:
         """Run one layer over padded rows."""
         shape, w, linear = self.shape, self.weights.layers[layer], self.linear
-        rows = numerics.rms_norm(x, w["norm_1"], shape.eps)
+        rows = self._norm(x, w["norm_1"])
         if shape.pattern[layer] == "M":
             mixed = rows + w["mix"] * (memory.previous(layer, rows) - rows)
             q, k, v = (_split(linear(mixed, w[name]), shape.heads) for name in "qkv")
@@ -71,14 +72,20 @@ class Model:
             k = numerics.rotate(_split(linear(rows, w["k"]), shape.kv_heads), cos, sin)
             y = memory.attend(layer, q, k, _split(linear(rows, w["v"]), shape.kv_heads))
         x = x + linear(y.reshape(x.shape[0], -1), w["o"])
-        rows = numerics.rms_norm(x, w["norm_2"], shape.eps)
+        rows = self._norm(x, w["norm_2"])
         gated = linear(rows, w["gate"])
-        return x + linear(gated * numerics.gate(gated) * linear(rows, w["up"]), w["down"])
+        gated = functional.silu(gated) if self.fast else gated * numerics.gate(gated)
+        return x + linear(gated * linear(rows, w["up"]), w["down"])
 
     def logits(self, x: Tensor) -> Tensor:
         """Return `[rows, vocabulary]` of hidden rows, padded inside."""
-        rows = numerics.rms_norm(self.pad(x), self.weights.norm, self.shape.eps)
+        rows = self._norm(self.pad(x), self.weights.norm)
         return self.linear(rows, self.weights.head)[: x.shape[0]]
+
+    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        if self.fast:
+            return functional.rms_norm(x, weight.shape, weight, self.shape.eps)
+        return numerics.rms_norm(x, weight, self.shape.eps)
 
 
 def step_state(state: Tensor, q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> tuple[Tensor, Tensor]:

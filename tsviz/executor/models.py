@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -45,7 +45,7 @@ def names() -> tuple[str, ...]:
     return (*PRESETS, SMOLLM2)
 
 
-def load_model(name: str, *, seed: int, dtype: str, fast: bool) -> LoadedModel:
+def load_model(name: str, *, seed: int, dtype: str, fast: bool, device: str = "cpu") -> LoadedModel:
     """Return a model by name, or from a folder (safetensors) or file (GGUF). Raises BadModel, saying what is wrong."""
     from tsviz.executor.fast import fast_model
 
@@ -62,6 +62,5 @@ def load_model(name: str, *, seed: int, dtype: str, fast: bool) -> LoadedModel:
         loaded = load_checkpoint(Path(name), number)
     else:
         raise BadModel(f"model: expected one of {', '.join(names())}, or a path; found {name!r}")
-    if fast:
-        return LoadedModel(fast_model(loaded.model), loaded.tokenizer, loaded.stop_tokens, loaded.told)
-    return loaded
+    model = loaded.model if device == "cpu" else replace(loaded.model, weights=loaded.model.weights.to(device))
+    return replace(loaded, model=fast_model(model) if fast else model)

@@ -16,6 +16,7 @@ from tsviz.executor.layout import GroupLayout
 from tsviz.executor.model import Model, scan_states
 from tsviz.executor.options import Fault
 from tsviz.executor.shape import KINDS
+from tsviz.executor.upload import upload
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class PagedMemory:
         self._prefix, self._faults = prefix_granularity, faults
         self._positions, self._begins = positions, begins
         device = positions.device
-        self.tables = {name: torch.from_numpy(t).to(device) for name, t in inputs.tables.items()}
+        self.tables = {name: upload(t, device) for name, t in inputs.tables.items()}
         padded = inputs.flat_rows if model.fast else numerics.padded_rows(inputs.flat_rows)
         row_of = np.zeros(padded, np.int64)
         low, high = np.zeros(padded, np.int64), np.full(padded, -1, np.int64)
@@ -53,10 +54,10 @@ class PagedMemory:
             if row.replay:
                 replay_start[begin : begin + row.replay] = row.begin
                 settled[begin : begin + row.replay] = False
-        self._row_of = torch.from_numpy(row_of).to(device)
+        self._row_of = upload(row_of, device)
         self._low, self._high = low, high
-        self._replay_start = torch.from_numpy(replay_start).to(device)
-        self._settled = torch.from_numpy(np.flatnonzero(settled)).to(device)
+        self._replay_start = upload(replay_start, device)
+        self._settled = upload(np.flatnonzero(settled), device)
         self._all = torch.arange(inputs.flat_rows, device=device)
         missing = padded - inputs.flat_rows
         self._seen_to = torch.cat([positions, positions.new_full((missing,), -1)])
@@ -107,7 +108,7 @@ class PagedMemory:
         """Shift by one within each request; its first row follows the one that the state remembers."""
         shifted = torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
         kept = self._arena.view("state", layer, "shift")
-        starts = torch.tensor(self._inputs.offsets[:-1], device=rows.device)
+        starts = upload(self._inputs.offsets[:-1], rows.device)
         shifted[starts] = kept[self._input_pages()] * (self._begins > 0)[:, None]
         return shifted
 
@@ -158,7 +159,7 @@ class PagedMemory:
 
     def _state_page(self, row: int, after: int) -> Tensor:
         group = self._arena.layout.group("state")
-        at = self._begins.new_tensor([after - 1])
+        at = upload([after - 1], self._begins.device)
         page = self.page_of(group, torch.full_like(at, row), at)
         self.dummy_rows += (page == 0).sum()
         return page

@@ -1,89 +1,130 @@
-"""Which bytes a forward reads and writes, from what the host knows (`executor-rules.md` section 2, *CPU executor*)."""
+"""Which bytes a forward reads and writes, from what the host knows (`executor-rules.md` section 2, *CPU executor*).
+
+A group's pages are worked out once a forward, and turned into bytes layer by layer with arrays: it runs on the control
+thread of every recorded round.
+"""
 
 from __future__ import annotations
+
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
 
 from tsviz.executor.inputs import ForwardInputs, Row
 from tsviz.executor.layout import ByteRange, GroupLayout, Layout
 from tsviz.executor.options import Fault
-from tsviz.executor.order import merged
 from tsviz.executor.paged import state_ends
 from tsviz.executor.shape import KINDS, ModelShape
 
 Ranges = tuple[ByteRange, ...]
+Longs = npt.NDArray[np.int64]
+_NONE: frozenset[Fault] = frozenset()
 
 
-def layer_ranges(
-    inputs: ForwardInputs,
-    shape: ModelShape,
-    layout: Layout,
-    layer: int,
-    prefix_granularity: int,
-    faults: frozenset[Fault] = frozenset(),
-) -> tuple[Ranges, Ranges]:
-    """Return what one layer reads and writes in the arena."""
-    letter = shape.pattern[layer]
-    group = layout.group(KINDS[letter])
-    reads: list[ByteRange] = []
-    writes: list[ByteRange] = []
-    for i, row in enumerate(inputs.rows):
-        if letter == "M":
-            grain = group.granularity if Fault.CHECKPOINT_GRAIN in faults else prefix_granularity
-            _state(inputs, i, row, group, layer, grain, reads, writes)
+class Touched:
+    """The bytes of one forward."""
+
+    def __init__(
+        self, inputs: ForwardInputs, shape: ModelShape, layout: Layout, prefix_granularity: int,
+        faults: frozenset[Fault] = _NONE,
+    ) -> None:  # fmt: skip
+        self._inputs, self._shape, self._layout = inputs, shape, layout
+        self._prefix, self._faults = prefix_granularity, faults
+        self._pages: dict[str, tuple[Longs, Longs]] = {}
+
+    def layer(self, layer: int) -> tuple[Ranges, Ranges]:
+        """Return what one layer reads and writes in the arena."""
+        letter = self._shape.pattern[layer]
+        group = self._layout.group(KINDS[letter])
+        if group.name not in self._pages:
+            find = self._state_pages if letter == "M" else self._row_pages
+            self._pages[group.name] = find(letter, group)
+        reads, writes = self._pages[group.name]
+        return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
+
+    def committed(self) -> Ranges:
+        """Return the state pages that an epilogue may write: those of every length that a decode may come to."""
+        written: list[ByteRange] = []
+        for layer in self._shape.layers_of("state"):
+            group = self._layout.group("state")
+            spans = [
+                (page, 0, group.granularity)
+                for i, row in enumerate(self._inputs.rows)
+                if not row.is_extend
+                for page in self._pages_at(i, group, row.bounds.low, row.bounds.high + row.length - 1)
+            ]
+            written += _bytes_of(group, layer, _spans(spans))
+        return tuple(sorted(written))
+
+    def _row_pages(self, letter: str, group: GroupLayout) -> tuple[Longs, Longs]:
+        shape, g = self._shape, group.granularity
+        window = {"F": 1 << 30, "S": shape.window, "R": shape.replay_window}[letter]
+        reads: list[tuple[int, int, int]] = []
+        writes: list[tuple[int, int, int]] = []
+        for i, row in enumerate(self._inputs.rows):
+            first, last = row.bounds.low, row.bounds.high + row.length - 1
+            lowest = max(0, first - window + 1)
+            if letter == "R" and row.replay and Fault.REPLAY_SEES not in self._faults:
+                lowest = max(lowest, row.begin)
+            writes_all = letter == "R" or Fault.REPLAY_WRITES in self._faults or not row.is_extend
+            floor = first if writes_all else max(first, row.floor)
+            table = self._inputs.tables[group.name][i]
+            pages = table[lowest // g : last // g + 1].tolist()
+            for column, page in enumerate(pages, start=lowest // g):
+                if page <= 0:
+                    continue
+                reads.append((page, 0, g))
+                begin, end = max(floor, column * g), min(last + 1, (column + 1) * g)
+                if begin < end:
+                    writes.append((page, begin - column * g, end - column * g))
+        return _spans(reads), _spans(writes)
+
+    def _state_pages(self, _letter: str, group: GroupLayout) -> tuple[Longs, Longs]:
+        grain = group.granularity if Fault.CHECKPOINT_GRAIN in self._faults else self._prefix
+        reads: list[int] = []
+        writes: list[int] = []
+        for i, row in enumerate(self._inputs.rows):
+            if row.bounds.high > 0:
+                reads += self._pages_at(i, group, row.bounds.low - 1, row.bounds.high - 1)
+            if row.is_extend:
+                writes += self._checkpoints(i, row, group, grain)
+        g = group.granularity
+        return _spans([(page, 0, g) for page in reads]), _spans([(page, 0, g) for page in writes])
+
+    def _checkpoints(self, i: int, row: Row, group: GroupLayout, grain: int) -> list[int]:
+        ends = [row.begin + end - 1 for end in state_ends(row.begin, row.length, grain)]
+        return [page for at in ends for page in self._pages_at(i, group, at, at)]
+
+    def _pages_at(self, i: int, group: GroupLayout, first: int, last: int) -> list[int]:
+        g = group.granularity
+        pages = self._inputs.tables[group.name][i, max(0, first) // g : last // g + 1].tolist()
+        return [page for page in pages if page > 0]
+
+
+def _spans(spans: list[tuple[int, int, int]]) -> Longs:
+    """Return (page, first row, last row) as an array `[3, n]`, in order, each page and span once."""
+    return np.array(sorted(set(spans)), np.int64).reshape(-1, 3).T
+
+
+def _bytes_of(group: GroupLayout, layer: int, spans: Longs) -> Ranges:
+    """Return the bytes of a layer's fields in rows of pages, merged."""
+    pages, first, last = spans
+    if not len(pages):
+        return ()
+    begins, ends = [], []
+    for field in group.fields_of(layer):
+        base = group.parent_bytes - group.stride_bytes + pages * group.stride_bytes + field.offset_bytes
+        if group.name == "state":
+            begins.append(base)
+            ends.append(base + field.size_bytes)
         else:
-            _rows(inputs, i, row, group, layer, shape, reads, writes, faults)
-    return merged(reads), merged(writes)
-
-
-def commit_ranges(inputs: ForwardInputs, shape: ModelShape, layout: Layout) -> Ranges:
-    """Return the state pages that an epilogue may write: those of every length that a decode may come to."""
-    writes: list[ByteRange] = []
-    for layer in shape.layers_of("state"):
-        group = layout.group("state")
-        for i, row in enumerate(inputs.rows):
-            if not row.is_extend:
-                for page in _pages(inputs, i, group, row.bounds.low, row.bounds.high + row.length - 1):
-                    writes += group.device_ranges(page, layer)
-    return merged(writes)
-
-
-def _rows(
-    inputs: ForwardInputs, i: int, row: Row, group: GroupLayout, layer: int, shape: ModelShape,
-    reads: list[ByteRange], writes: list[ByteRange], faults: frozenset[Fault],
-) -> None:  # fmt: skip
-    letter, g = shape.pattern[layer], group.granularity
-    window = {"F": 1 << 30, "S": shape.window, "R": shape.replay_window}[letter]
-    first, last = row.bounds.low, row.bounds.high + row.length - 1
-    lowest = max(0, first - window + 1)
-    if letter == "R" and row.replay and Fault.REPLAY_SEES not in faults:
-        lowest = max(lowest, row.begin)
-    writes_all = letter == "R" or Fault.REPLAY_WRITES in faults or not row.is_extend
-    floor = first if writes_all else max(first, row.floor)
-    table = inputs.tables[group.name][i]
-    for column in range(lowest // g, last // g + 1):
-        page = int(table[column]) if column < len(table) else 0
-        if page <= 0:
-            continue
-        reads += group.device_ranges(page, layer)
-        begin, end = max(floor, column * g), min(last + 1, (column + 1) * g)
-        if begin < end:
-            writes += group.row_ranges(page, begin - column * g, end - column * g, layer)
-
-
-def _state(
-    inputs: ForwardInputs, i: int, row: Row, group: GroupLayout, layer: int, prefix_granularity: int,
-    reads: list[ByteRange], writes: list[ByteRange],
-) -> None:  # fmt: skip
-    if row.bounds.high > 0:
-        for page in _pages(inputs, i, group, row.bounds.low - 1, row.bounds.high - 1):
-            reads += group.device_ranges(page, layer)
-    if row.is_extend:
-        for end in state_ends(row.begin, row.length, prefix_granularity):
-            at = row.begin + end - 1
-            for page in _pages(inputs, i, group, at, at):
-                writes += group.device_ranges(page, layer)
-
-
-def _pages(inputs: ForwardInputs, i: int, group: GroupLayout, first: int, last: int) -> list[int]:
-    table, g = inputs.tables[group.name][i], group.granularity
-    columns = range(max(0, first) // g, last // g + 1)
-    return [int(table[c]) for c in columns if c < len(table) and table[c] > 0]
+            row = field.size_bytes // group.granularity
+            begins.append(base + first * row)
+            ends.append(base + last * row)
+    begin, end = np.concatenate(begins), np.concatenate(ends)
+    order = np.argsort(begin, kind="stable")
+    begin, end = begin[order], np.maximum.accumulate(end[order])
+    starts = np.flatnonzero(np.r_[True, begin[1:] > end[:-1]])
+    stops = np.r_[starts[1:], len(begin)] - 1
+    return tuple(map(ByteRange, repeat("device"), begin[starts].tolist(), end[stops].tolist()))

@@ -26,6 +26,13 @@ class Weights:
     norm: Tensor
     head: Tensor
 
+    def to(self, device: str) -> Weights:
+        """Return them on a device; a tied head stays one tensor."""
+        embed = self.embed.to(device)
+        head = embed if self.head is self.embed else self.head.to(device)
+        layers = tuple({name: tensor.to(device) for name, tensor in layer.items()} for layer in self.layers)
+        return Weights(embed, layers, self.norm.to(device), head)
+
 
 def layer_shapes(shape: ModelShape, layer: int) -> dict[str, tuple[int, ...]]:
     """Return the tensors that a layer needs and their shapes."""

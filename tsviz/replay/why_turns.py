@@ -7,6 +7,7 @@ to the next at least twice (debugger.md, section 1, *live-lock*).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,6 +86,20 @@ class Turns:
             if any(pages)
         ]  # fmt: skip
 
+    def _next(self, request: str, position: int) -> int:
+        """Return the place of the first admission of a request from a place on; behind all without one."""
+        places = self._places.get(request, [])
+        at = bisect_left(places, position)
+        return places[at] if at < len(places) else len(self._admitted)
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """The places of the admissions of each request."""
+        found: dict[str, list[int]] = {}
+        for place, (_, _, name) in enumerate(self._admitted):
+            found.setdefault(name, []).append(place)
+        return found
+
     @cached_property
     def turns(self) -> list[Turn]:
         """Every retraction, in order."""
@@ -93,15 +108,13 @@ class Turns:
         for row in some(self._facts.decided, "retractions", _TURNS).to_pylist():
             if row["outcome"] != d.RETRACTED:
                 continue
-            position = int(np.searchsorted(keys, row["round"] << 32 | row["item"]))
+            position = bisect_left(keys, row["round"] << 32 | row["item"])
             victim, blocker = row["victim"], row["blocker"]
+            back = self._next(victim, position)
+            at = position if victim == blocker else self._next(blocker, position)
             taker, taken = "", row["round"]
-            for round_, _, name in self._admitted[position:]:
-                if name == victim:
-                    break
-                if victim == blocker or name == blocker:
-                    taker, taken = name, round_
-                    break
+            if at < min(back, len(self._admitted)):
+                taken, _, taker = self._admitted[at]
             found.append(Turn(row["round"], row["stop"], victim, blocker, taker, taken))
         return found
 

@@ -11,6 +11,8 @@ from .subject import Row, Source
 from .text import counted, duration
 
 _MOST_POINTS = 3_000
+_SHORTEST_NS = 100_000
+"""What a logarithmic axis draws shorter times at."""
 _BINS = 40
 MEASURES = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("queue", "Queue"))
 _POINTS = (("half", 50), ("99 in 100", 99))
@@ -98,11 +100,12 @@ def over_time(source: Source, axis: Axis) -> Chart | None:
                        f"ttft_ns IS NOT NULL AND submission % {step} = 0", "ORDER BY submission")  # fmt: skip
     data = {
         "type": "scatter", "mode": "markers", "name": "time to first token",
-        "x": [r["submit_round"] for r in rows], "y": [round(max(r["ttft_ns"], 1) / 1e9, 4) for r in rows],
+        "x": [r["submit_round"] for r in rows], "y": [round(max(r["ttft_ns"], _SHORTEST_NS) / 1e9, 4) for r in rows],
         "marker": {"color": "@decode", "size": 4, "symbol": "circle", "opacity": 0.7}, "showlegend": False,
         "hovertemplate": "%{y:.3f} s<extra></extra>",
     }  # fmt: skip
     says = "A point a request, at the round in which it was submitted."
     if step > 1:
         says += f" One request in {step:,} is drawn."
-    return Chart("ttft", "Time to first token, by submission", says, [data], y_axis("seconds"), height=200)
+    layout = y_axis("seconds", type="log", dtick=1)
+    return Chart("ttft", "Time to first token, by submission", says, [data], layout, height=220)

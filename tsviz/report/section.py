@@ -20,6 +20,7 @@ from .subject import Source, Subject, SubjectPart
 from .tables import tables
 from .text import clean, escape
 from .timelines import timelines
+from .told import of_all
 from .words import check_label
 
 
@@ -82,7 +83,7 @@ def _charts(
         *timelines(source, axis, row, cause_roles(part.shares), decided),
         *([arrivals] if arrivals else []),
     ]
-    return timed, [*([lost] if lost else []), *distributions(source)]
+    return of_all(timed, axis), of_all([*([lost] if lost else []), *distributions(source)], axis)
 
 
 def _same_as(source: Source) -> int | None:

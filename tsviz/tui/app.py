@@ -21,6 +21,7 @@ from tsviz.tui.desk import Desk
 from tsviz.tui.following import Follower
 from tsviz.tui.keymap import chosen_keys, keymap_of
 from tsviz.tui.keys import rebound
+from tsviz.tui.opening import Opening
 from tsviz.tui.palette import Palette
 from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
@@ -37,7 +38,7 @@ class DebuggerApp(App[None]):
     """The application.
 
     Args:
-        view: The trace.
+        view: The trace, or what opens it, with its desk and its follower, when the screen is there.
         start_round: Round to open at, 1-based; held to the trace. -1 is the last.
         start_stop: Stop in that round; None is the round as a whole.
         request: Request id to select, looked for in the whole trace.
@@ -46,6 +47,7 @@ class DebuggerApp(App[None]):
         follow: Whether its new rounds are shown from the start.
         desk: What more can be asked about the trace; None where it is none on disk.
         compare: Another trace, to be compared with at once.
+        name: What the trace is called before it is open.
         theme: Name of a theme; with NO_COLOR nothing is coloured whatever is named here.
     """
 
@@ -55,7 +57,7 @@ class DebuggerApp(App[None]):
 
     def __init__(
         self,
-        view: RecordedView,
+        view: RecordedView | Opening,
         *,
         start_round: int = 1,
         start_stop: int | None = None,
@@ -65,6 +67,7 @@ class DebuggerApp(App[None]):
         compare: str = "",
         follower: Follower | None = None,
         follow: bool = False,
+        name: str = "",
         theme: str = "tsviz-dark",
     ) -> None:
         no_color = "NO_COLOR" in os.environ
@@ -80,7 +83,9 @@ class DebuggerApp(App[None]):
         self._keys, self._key_problems = chosen.keys, chosen.problems
         self._desk = desk
         self._follower, self._follow = follower, follow
-        self._compare = compare
+        self._compare, self._trace_name = compare, name
+        self.failed: Exception | None = None
+        """Why the trace could not be opened, where that ended the application."""
         self.crash = ""
         """What broke the application, and where; empty while nothing did."""
 
@@ -93,11 +98,17 @@ class DebuggerApp(App[None]):
         screen = MainScreen(self._view, self._start_round, self._request, rebound(self._keys), self._start_stop)
         screen.attend(self._desk, self._keys, self._compare)
         screen.follow(self._follower, running=self._follow)
+        screen.expect(self._trace_name, follow=self._follow)
         self.main = screen
         return screen
 
+    def fail(self, error: Exception) -> None:
+        """End, because the trace cannot be opened."""
+        self.failed = error
+        self.exit()
+
     def action_next_theme(self) -> None:
-        """Take the next theme: dark, light, deuteranopia, tritanopia, plain; nothing changes where NO_COLOR is set."""
+        """Take the next theme: dark, light, both in two palettes more, plain; nothing changes where NO_COLOR is set."""
         if "NO_COLOR" not in os.environ:
             self.theme = next_theme(self.theme)
 
@@ -139,7 +150,7 @@ def _crash_words(error: BaseException | None) -> str:
 
 
 def run(
-    view: RecordedView,
+    view: RecordedView | Opening,
     *,
     start_round: int = 1,
     start_stop: int | None = None,
@@ -148,11 +159,12 @@ def run(
     compare: str = "",
     follower: Follower | None = None,
     follow: bool = False,
+    name: str = "",
     theme: str | None = None,
 ) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
-    Raises:
+    Raises what opening the trace raises, and:
         NoTerminal: stdin or stderr is not a terminal, or TERM cannot move a cursor.
         Crashed: Something broke, and the screen was closed.
     """
@@ -167,8 +179,11 @@ def run(
         compare=compare,
         follower=follower,
         follow=follow,
+        name=name,
         theme=chosen_theme(theme),
     )
     app.run()
+    if app.failed is not None:
+        raise app.failed
     if app.return_code:
         raise Crashed(app.crash or "the terminal toolkit gave up")

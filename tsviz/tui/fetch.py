@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot, TraceHead
 from tsviz.replay.stops import NotKnown, RoundStory
 from tsviz.tui.frame import LAST, Ask, Frame, Listing, make_listing
+from tsviz.tui.opening import Opening, Subject
 from tsviz.tui.view import StoryTeller
 
 _KEPT_SNAPSHOTS = 8
@@ -30,10 +31,11 @@ Result = object
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A wish that the view could not fulfil: what was wanted (a key), and the error in words."""
+    """A wish that the view could not fulfil: what was wanted (a key), the error in words, and the error itself."""
 
     wish: object
     error: str
+    raised: Exception | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,12 @@ class Renewed:
 class Fetcher:
     """Owns the thread that talks to the view. `deliver` is called on that thread, once for each wish fulfilled."""
 
-    def __init__(self, view: RecordedView, deliver: Callable[[Result], None]) -> None:
-        self._view = view
+    def __init__(self, view: RecordedView | Opening, deliver: Callable[[Result], None]) -> None:
+        """Talk to a view, or to one that is opened when the first wish is fulfilled."""
+        self._opening = view if callable(view) else None
+        self.subject: Subject | None = None
+        """What was opened."""
+        self._opened: RecordedView | None = None if callable(view) else view
         self._deliver = deliver
         self._wishes: OrderedDict[object, Callable[[], Result]] = OrderedDict()
         self._changed = threading.Condition()
@@ -59,6 +65,20 @@ class Fetcher:
         self._closed = False
         self._busy = False
         self._thread = threading.Thread(target=self._serve, name="tsviz-fetch", daemon=True)
+
+    @property
+    def opens_late(self) -> bool:
+        """Whether the trace is opened by the thread."""
+        return self._opening is not None
+
+    @property
+    def _view(self) -> RecordedView:
+        """The view; the fetching thread alone asks for it."""
+        if self._opened is None:
+            assert self._opening is not None
+            self.subject = self._opening()
+            self._opened = self.subject.view
+        return self._opened
 
     def start(self) -> None:
         """Start the thread."""
@@ -103,7 +123,7 @@ class Fetcher:
     def _renew(self, view: RecordedView) -> Renewed:
         head = view.head
         with self._changed:
-            self._view = view
+            self._opened = view
             self._frames.clear()
             self._neighbours.clear()
         for kept in (self._snapshots, self._stories, self._listings):
@@ -115,7 +135,7 @@ class Fetcher:
             try:
                 return job()
             except Exception as error:  # whatever a view raises is shown, and the screen lives on
-                return Failure(name, f"{type(error).__name__}: {error}")
+                return Failure(name, f"{type(error).__name__}: {error}", error)
 
         with self._changed:
             self._wishes[kind] = guarded

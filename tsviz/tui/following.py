@@ -18,6 +18,7 @@ from tsviz.replay.follow_values import FINISHED, KILLED, UNKNOWN, Look
 from tsviz.replay.snapshot import RecordedView
 from tsviz.tui.lines import Span
 from tsviz.tui.numbers import counted, grouped
+from tsviz.tui.view import StoryTeller, TimelineView
 
 LOOK_S = 0.5
 _QUIET_S = 5.0
@@ -97,6 +98,7 @@ class FollowLoop:
                 if ended or (self._running and look.rounds > self._shown):
                     began = time.monotonic()
                     view = self._follower.view()
+                    _warm(view)
                     pause_s = max(LOOK_S, 2 * (time.monotonic() - began))
                     self._shown = view.head.rounds
                     self._say(Newer(view, look))
@@ -109,6 +111,17 @@ class FollowLoop:
     def _say(self, message: Message) -> None:
         if not self._closed:
             self._tell(message)
+
+
+def _warm(view: RecordedView) -> None:
+    """Read what a view makes once, here, so that the older one goes on to answer keys meanwhile."""
+    last = view.head.rounds
+    view.snapshot(last)
+    if isinstance(view, TimelineView) and last:
+        view.marks(1, last, 1)
+        view.timeline(1, last, 1, [lane.submission for lane in view.lanes(last, last)[:1]])
+    if isinstance(view, StoryTeller):
+        view.story(last)
 
 
 def follow_spans(follow: Follow, rounds: int, width: int) -> list[Span]:

@@ -75,7 +75,9 @@ KEYS: tuple[Key, ...] = (
     Key("retry", "r", "retry", "Read this round again", "Other"),
     Key("legend", "l", "legend", "Legend: what each glyph means", "Other", "legend"),
     Key("help", "?", "help", "This help", "Other", "help"),
-    Key("theme", "ctrl+t", "theme", "Next theme: dark, light, deuteranopia, tritanopia, plain", "Other"),
+    Key(
+        "theme", "ctrl+t", "theme", "Next theme: dark, light, both for deuteranopia and for tritanopia, plain", "Other"
+    ),
     Key("palette", "ctrl+p", "app.command_palette", "Palette with every action of the screen", "Other", "palette"),
     Key("suspend", "ctrl+z", "app.suspend_process", "Suspend: the shell comes back, and `fg` brings this", "Other"),
     Key("quit", "ctrl+q", "app.quit", "Quit", "Other", "quit"),

@@ -41,6 +41,8 @@ class Scene:
 
     frame: Frame | None = None
     head: TraceHead | None = None
+    name: str = ""
+    """What the trace is called before its head is known."""
     round: int = 1
     follow: Follow | None = None
     """What is known of the recording, where the trace is being written and followed."""

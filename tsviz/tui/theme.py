@@ -13,7 +13,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
-from tsviz.tui.palettes import DEUTERANOPIA, TRITANOPIA
+from tsviz.tui.palettes import DEUTERANOPIA, DEUTERANOPIA_LIGHT, TRITANOPIA, TRITANOPIA_LIGHT
 
 DARK: dict[str, str] = {
     "text": "#d7dae0", "strong": "#f5f7fa", "dim": "#98a3b4", "rule": "#4a5466", "heading": "#c3cad6",
@@ -128,8 +128,13 @@ TSVIZ_PLAIN = Theme(
 
 TSVIZ_DEUTERANOPIA = _theme("tsviz-deuteranopia", True, DARK | DEUTERANOPIA, GROUNDS["dark"])
 TSVIZ_TRITANOPIA = _theme("tsviz-tritanopia", True, DARK | TRITANOPIA, GROUNDS["dark"])
+TSVIZ_DEUTERANOPIA_LIGHT = _theme("tsviz-deuteranopia-light", False, LIGHT | DEUTERANOPIA_LIGHT, GROUNDS["light"])
+TSVIZ_TRITANOPIA_LIGHT = _theme("tsviz-tritanopia-light", False, LIGHT | TRITANOPIA_LIGHT, GROUNDS["light"])
 
-THEMES = (TSVIZ_DARK, TSVIZ_LIGHT, TSVIZ_DEUTERANOPIA, TSVIZ_TRITANOPIA, TSVIZ_PLAIN)
+THEMES = (
+    TSVIZ_DARK, TSVIZ_LIGHT, TSVIZ_DEUTERANOPIA, TSVIZ_DEUTERANOPIA_LIGHT, TSVIZ_TRITANOPIA, TSVIZ_TRITANOPIA_LIGHT,
+    TSVIZ_PLAIN,
+)  # fmt: skip
 CHOICES = {theme.name.removeprefix("tsviz-"): theme.name for theme in THEMES}
 """What people call the themes, in the order in which the key goes through them."""
 

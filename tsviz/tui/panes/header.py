@@ -25,7 +25,8 @@ def _identity(scene: Scene, width: int) -> Line:
     head = scene.head
     left = [Span(" tsviz ", "brand"), Span(" ")]
     if head is None:
-        return spread([*left, Span("opening the trace …", "dim")], [], width)
+        named = [Span(shorten(scene.name, min(_NAME_CELLS, max(width // 3, 8))), "title"), _BAR] if scene.name else []
+        return spread([*left, *named, Span("opening the trace …", "dim")], [], width)
     name = min(_NAME_CELLS, max(width // 3, 8))
     engine = shorten(f"{head.engine} {head.engine_version}", _ENGINE_CELLS)
     left += [Span(shorten(head.name, name), "title"), _BAR]

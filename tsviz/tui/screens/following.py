@@ -27,6 +27,12 @@ class Following(SteppingScreen):
         if follower is not None:
             self.scene = replace(self.scene, follow=Follow(running=running))
 
+    def expect(self, name: str, *, follow: bool) -> None:
+        """Say what is being opened, and whether its new rounds are wanted should it be written still."""
+        self.scene = replace(self.scene, name=name)
+        if follow and self._follower is None:
+            self.scene = replace(self.scene, follow=Follow(running=True))
+
     def on_unmount(self) -> None:
         """End the thread."""
         if self._loop is not None:

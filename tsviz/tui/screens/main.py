@@ -15,7 +15,10 @@ from tsviz.replay.snapshot import RecordedView
 from tsviz.replay.stops import Entry, RoundStory
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
+from tsviz.tui.fetch import Failure
+from tsviz.tui.frame import LAST
 from tsviz.tui.keys import Key, bindings, display
+from tsviz.tui.opening import Opening
 from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
@@ -28,7 +31,7 @@ from tsviz.tui.panes.sheets import help_lines, legend_lines
 from tsviz.tui.panes.states import LEAST_COLUMNS, LEAST_ROWS, too_small
 from tsviz.tui.panes.timeline import columns, label_cells, rows, timeline
 from tsviz.tui.scene import PANES
-from tsviz.tui.screens.answers import opened
+from tsviz.tui.screens.answers import Answered, Opened, opened
 from tsviz.tui.screens.elsewhere import Elsewhere
 from tsviz.tui.screens.following import Following
 from tsviz.tui.screens.goto import GoTo
@@ -58,7 +61,7 @@ class MainScreen(Following, Elsewhere):
 
     def __init__(
         self,
-        view: RecordedView,
+        view: RecordedView | Opening,
         start_round: int,
         request: str | None,
         keys: tuple[Key, ...],
@@ -93,6 +96,20 @@ class MainScreen(Following, Elsewhere):
         )
         yield Pane(pool, id="pool")
         yield Pane(bottom, id="bottom")
+
+    def on_answered(self, message: Answered) -> None:
+        """Take what was opened while the screen was there; what cannot be opened ends the application."""
+        subject = self.fetcher.subject
+        match message.result:
+            case Opened() if subject is not None and self.study is None:
+                self.attend(subject.desk, self._keymap, self._other)
+                wanted = self.scene.follow is not None and self.scene.follow.running
+                self.scene = replace(self.scene, follow=None)
+                self.follow(subject.follower, running=wanted)
+                if wanted and subject.follower is None and self.scene.round == LAST:
+                    self.scene = replace(self.scene, round=1)
+            case Failure("open", _, Exception() as raised) if self.fetcher.opens_late and subject is None:
+                self.app.fail(raised)  # type: ignore[attr-defined]
 
     def on_mount(self) -> None:
         """Start with the requests in focus."""

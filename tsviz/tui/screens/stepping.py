@@ -16,6 +16,7 @@ from tsviz.replay.stops import RoundStory
 from tsviz.tui.clean import shorten
 from tsviz.tui.fetch import Failure, Fetcher, Renewed
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame
+from tsviz.tui.opening import Opening
 from tsviz.tui.scene import Detail, Scene
 from tsviz.tui.screens.answers import (
     LOOKED_UP,
@@ -45,7 +46,9 @@ _REST_S = 0.12
 class SteppingScreen(Screen[None]):
     """Holds the scene and the fetcher; subclasses draw (`redraw`) and turn keys into moves."""
 
-    def __init__(self, view: RecordedView, start_round: int, request: str | None, start_stop: int | None) -> None:
+    def __init__(
+        self, view: RecordedView | Opening, start_round: int, request: str | None, start_stop: int | None
+    ) -> None:
         super().__init__()
         self.scene = Scene(round=start_round)
         self.fetcher = Fetcher(view, self._deliver)
@@ -54,6 +57,8 @@ class SteppingScreen(Screen[None]):
         self._asked: Ask | None = None
         self._stop_wish: int | None = None
         self._strip_asked: StripAsk | None = None
+        self._strip_stale = False
+        """Whether the strip that is shown is of a view that is looked at no more."""
         self._speed = 3
 
     def _deliver(self, result: object) -> None:
@@ -67,8 +72,8 @@ class SteppingScreen(Screen[None]):
         """Open the trace; nothing waits for it."""
         self._player = self.set_interval(1.0, self._tick, pause=True)
         self._rest = self.set_timer(_REST_S, self._ask_detail, pause=True)
-        self.fetcher.start()
         self.fetcher.do("open", opened)
+        self.call_after_refresh(self.fetcher.start)  # what is drawn first does not wait for a thread that imports
 
     def on_unmount(self) -> None:
         """Let the fetching thread end."""
@@ -217,7 +222,8 @@ class SteppingScreen(Screen[None]):
         if ask == self._strip_asked:
             return
         shown = scene.strip
-        if shown is not None and replace(shown.ask, selected=ask.selected) == ask and self._in_sight(shown):
+        known = shown is not None and not self._strip_stale
+        if known and shown is not None and replace(shown.ask, selected=ask.selected) == ask and self._in_sight(shown):
             return
         self._strip_asked = ask
         self.fetcher.do("strip", partial(fetch_strip, ask=ask))
@@ -253,13 +259,14 @@ class SteppingScreen(Screen[None]):
                     stop, self._first_stop = self._first_stop, None
                     self.go(head.rounds if start == LAST else start, stop=stop)
             case Renewed(head):
-                self._strip_asked = None
-                self.put(head=head, detail=None, strip=None)
+                self._strip_asked, self._strip_stale = None, True
+                self.put(head=head, detail=None)
                 if self._asked is not None:
                     self.want(self._asked)
             case Detail() as found:
                 self.put(detail=found)
             case Strip() as strip if strip.ask == self._strip_asked:
+                self._strip_stale = False
                 self.put(strip=strip)
             case Marked(None, step):
                 self.say(f"No {'later' if step > 0 else 'earlier'} round schedules the selected request.")

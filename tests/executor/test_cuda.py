@@ -1,0 +1,138 @@
+"""The CUDA back end against a fake library: which stream waits for which event (`executor-rules.md` section 2)."""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import count
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
+
+import tsviz.scheduler.compat as twin
+from tests.executor.rig import Life, live
+from tests.executor.test_equality import PRESSED
+from tsviz.executor.cuda import CudaStreams
+from tsviz.executor.order import Kind, Stream
+from tsviz.executor.shape import BadModel
+from tsviz.executor.sizing import PoolOptions
+
+torch.set_num_threads(1)
+
+
+class FakeEvent:
+    """An event; it has happened once it was recorded."""
+
+    def __init__(self, library, enable_timing) -> None:
+        self.library, self.at = library, None
+        assert enable_timing
+
+    def record(self, stream) -> None:
+        self.at = next(self.library.ticks)
+        self.library.calls.append(("record", stream.name, self))
+
+    def query(self) -> bool:
+        return self.at is not None
+
+    def synchronize(self) -> None:
+        self.library.calls.append(("synchronize", None, self))
+
+    def elapsed_time(self, other) -> float:
+        return float(other.at - self.at)
+
+
+class FakeStream:
+    """A stream; everything enqueued on it has run."""
+
+    def __init__(self, library, priority) -> None:
+        self.library, self.priority = library, priority
+        self.name = len(library.streams)
+        library.streams.append(self)
+
+    def wait_event(self, event) -> None:
+        self.library.calls.append(("wait", self.name, event))
+
+    def synchronize(self) -> None:
+        self.library.calls.append(("drain", self.name, None))
+
+
+class FakeCuda:
+    """What `torch.cuda` offers, keeping a log of the calls."""
+
+    def __init__(self) -> None:
+        self.calls, self.streams, self.ticks = [], [], count(1)
+        self.current = None
+
+    def is_available(self) -> bool:
+        return True
+
+    def Stream(self, priority=0):
+        return FakeStream(self, priority)
+
+    def Event(self, enable_timing=False):
+        return FakeEvent(self, enable_timing)
+
+    @contextlib.contextmanager
+    def stream(self, stream):
+        self.current = stream.name
+        yield
+        self.current = None
+
+
+@pytest.fixture(scope="module")
+def run():
+    """A pressed run on the fake device: the library's log and the operations."""
+    library = FakeCuda()
+    pool = PoolOptions(mixed=True, overlap_schedule_depth=1)
+    life = Life(PRESSED, "tiny", pool, 12, host_parents=60, streams=lambda now_ns: CudaStreams(now_ns, library))
+    return library, live(life, twin)
+
+
+def test_the_run_is_right(run) -> None:
+    """On the fake device, which runs what it is given at once, every logit is equal and nothing races."""
+    _, lived = run
+    assert lived.equality.is_exact
+    assert lived.races == []
+
+
+def test_every_wait_of_the_ordering_table_is_a_wait_of_its_stream(run) -> None:
+    """An operation's stream waits for the recorded event of everything that it waits for, and for nothing else."""
+    library, lived = run
+    names = {stream: i for i, stream in enumerate(s for s in Stream if s is not Stream.HOST)}
+    ended: dict[int, FakeEvent] = {}
+    calls = iter([c for c in library.calls if c[0] in ("wait", "record")][1:])
+    for op in (op for op in lived.ops if op.stream is not Stream.HOST):
+        waited = []
+        while (call := next(calls))[0] == "wait":
+            assert call[1] == names[op.stream]
+            waited.append(call[2])
+        assert call[:2] == ("record", names[op.stream])
+        last = next(calls)
+        assert last[:2] == ("record", names[op.stream])
+        assert {id(e) for e in waited} <= {id(ended[n]) for n in op.waits}
+        dropped = [n for n in op.waits if id(ended[n]) not in {id(e) for e in waited}]
+        assert all(ended[n].query() for n in dropped)
+        ended[op.number] = last[2]
+
+
+def test_nothing_but_a_commit_synchronises(run) -> None:
+    """The host waits once a forward, for the copy of its result; every other end is asked for."""
+    library, lived = run
+    results = [op for op in lived.ops if op.kind is Kind.RESULT]
+    assert sum(call[0] == "synchronize" for call in library.calls) == len(results) + 1  # and once for the clock's zero
+
+
+def test_loads_have_a_high_priority() -> None:
+    """The load stream alone is made with a priority."""
+    library = FakeCuda()
+    CudaStreams(lambda: 0, library)
+    streams = [stream for stream in Stream if stream is not Stream.HOST]
+    assert [s.priority for s in library.streams] == [-1 if s is Stream.LOAD else 0 for s in streams]
+
+
+def test_without_a_gpu_there_is_one_sentence() -> None:
+    """A machine without a GPU is told so."""
+    library = FakeCuda()
+    library.is_available = lambda: False
+    with pytest.raises(BadModel, match="no CUDA device"):
+        CudaStreams(lambda: 0, library)

@@ -1,0 +1,96 @@
+"""A trace that is opened while the screen is there already."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tests.tui.desks import FakeDesk
+from tests.tui.fakes import HEAD, FullView
+from tests.tui.helpers import main_screen, pane_text, rest
+from tests.tui.test_following import FakeFollower, head_of
+from tsviz.tui import app as application
+from tsviz.tui.app import DebuggerApp, run
+from tsviz.tui.opening import Subject
+
+SIZE = (120, 40)
+
+
+class Broken(Exception):
+    """What opening a trace may raise."""
+
+
+async def test_the_header_names_the_trace_before_it_is_open() -> None:
+    """While it is being read keys are answered; then round and desk are there, and the findings are looked for."""
+    gate = threading.Event()
+
+    def opening() -> Subject:
+        gate.wait(20)
+        return Subject(FullView(), FakeDesk())  # type: ignore[arg-type]
+
+    app = DebuggerApp(opening, start_round=61, name="million")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "million │ opening the trace …" in pane_text(app, "header")
+        await pilot.press("l", "escape", "n", "f")
+        assert main_screen(app).study is None
+        gate.set()
+        await rest(pilot)
+        assert " 61 of 300" in pane_text(app, "header")
+        await pilot.press("f")
+        await rest(pilot)
+        assert "stall" in "".join(line.text for line in _lines(app))
+
+
+def _lines(app: DebuggerApp) -> list[object]:
+    from tsviz.tui.widgets.pane import Pane
+
+    return [pane.document.line(y) for pane in app.screen.query(Pane) for y in range(pane.document.height)]  # type: ignore[misc]
+
+
+async def test_a_trace_that_is_written_is_followed_from_its_last_round() -> None:
+    """Opened late with `--follow`: the last round, and what comes is shown; a finished one begins at round 1."""
+    follower = FakeFollower(100)
+    app = DebuggerApp(
+        lambda: Subject(FullView(head_of(follower.now)), None, follower),  # type: ignore[arg-type]
+        start_round=-1, follow=True,
+    )  # fmt: skip
+    async with app.run_test(size=SIZE) as pilot:
+        await rest(pilot)
+        assert main_screen(app).scene.round == 100
+        assert main_screen(app).follows
+    app = DebuggerApp(lambda: Subject(FullView(replace(HEAD, live=False))), start_round=-1, follow=True)
+    async with app.run_test(size=SIZE) as pilot:
+        await rest(pilot)
+        assert main_screen(app).scene.round == 1
+        assert main_screen(app).scene.follow is None
+
+
+async def test_a_trace_that_cannot_be_opened_ends_the_application() -> None:
+    """What opening raises is kept for whoever runs the application, which ends."""
+
+    def opening() -> Subject:
+        raise Broken("bundle.json, line 3")
+
+    app = DebuggerApp(opening)
+    async with app.run_test(size=SIZE) as pilot:
+        for _ in range(400):
+            if app.failed is not None:
+                break
+            await pilot.pause(0.01)
+    assert isinstance(app.failed, Broken)
+    assert app.crash == ""
+
+
+def test_what_opening_raises_is_raised_when_the_screen_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run` ends with the error itself, so that a command finds its exit code."""
+
+    def ended(self: DebuggerApp) -> None:
+        self.failed = Broken("the disk")
+
+    monkeypatch.setattr(application, "require_terminal", lambda: None)
+    monkeypatch.setattr(DebuggerApp, "run", ended)
+    with pytest.raises(Broken, match="the disk"):
+        run(lambda: Subject(FullView()))

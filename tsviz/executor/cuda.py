@@ -1,0 +1,110 @@
+"""Streams on a GPU: CUDA streams and events behind the same interface (`executor-rules.md` section 2).
+
+`submit` runs on the one forward thread (here: the caller's) and only enqueues; nothing on the way synchronises. Times
+come from two timing events an operation, read once the operation has ended. The library is given, so that CI checks the
+calls against the ordering table without a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tsviz.executor.order import Op, Stream
+from tsviz.executor.shape import BadModel
+from tsviz.executor.streams import Run
+
+_HIGH_PRIORITY = -1
+
+
+def require_gpu(library: Any = torch.cuda) -> None:
+    """Raise BadModel where there is no GPU."""
+    if not library.is_available():
+        raise BadModel("there is no CUDA device here")
+
+
+def cuda_streams(now_ns: Callable[[], int]) -> CudaStreams:
+    """Return the streams of the GPU that is here. Raises BadModel where there is none."""
+    return CudaStreams(now_ns, torch.cuda)
+
+
+@dataclass(slots=True)
+class _Launched:
+    """An operation that was enqueued: events before and behind it."""
+
+    op: Op
+    began: Any
+    ended: Any
+
+
+class CudaStreams:
+    """One CUDA stream for each of ours but the host's; loads have a high priority."""
+
+    def __init__(self, now_ns: Callable[[], int], library: Any) -> None:
+        """`library` is `torch.cuda`, or what looks like it. Raises BadModel where there is no GPU."""
+        require_gpu(library)
+        self._now_ns, self._library = now_ns, library
+        self._streams = {
+            stream: library.Stream(priority=_HIGH_PRIORITY if stream is Stream.LOAD else 0)
+            for stream in Stream
+            if stream is not Stream.HOST
+        }
+        self._events: dict[int, Any] = {}
+        self._open: list[_Launched] = []
+        self._zero_event = library.Event(enable_timing=True)
+        self._zero_event.record(self._streams[Stream.EXEC])
+        self._zero_event.synchronize()
+        self._zero_ns = now_ns()
+
+    def submit(self, op: Op, run: Run) -> None:
+        """Enqueue behind the events that it waits for; what the host does itself happens now."""
+        if op.stream is Stream.HOST:
+            op.start_ns = self._now_ns()
+            run()
+            op.end_ns = self._now_ns()
+            return
+        stream = self._streams[op.stream]
+        for number in op.waits:
+            if (event := self._events.get(number)) is not None:
+                stream.wait_event(event)
+        began, ended = (self._library.Event(enable_timing=True) for _ in range(2))
+        with self._library.stream(stream):
+            began.record(stream)
+            run()
+            ended.record(stream)
+        self._events[op.number] = ended
+        self._open.append(_Launched(op, began, ended))
+
+    def done(self, op: Op) -> bool:
+        """Ask the event; reads the times of everything that has ended."""
+        self._collect()
+        event = self._events.get(op.number)
+        return event is None or bool(event.query())
+
+    def wait(self, op: Op) -> None:
+        """Wait for the event: the only place that blocks."""
+        if (event := self._events.get(op.number)) is not None:
+            event.synchronize()
+        self._collect()
+
+    def close(self) -> None:
+        """Wait for every stream."""
+        for stream in self._streams.values():
+            stream.synchronize()
+        self._collect()
+
+    def _collect(self) -> None:
+        """Read the times of what has ended, in the order of submission; an event is dropped when nobody needs it."""
+        while self._open and self._open[0].ended.query():
+            launched = self._open.pop(0)
+            launched.op.start_ns = self._at_ns(launched.began)
+            launched.op.end_ns = self._at_ns(launched.ended)
+        keep_from = self._open[0].op.number if self._open else max(self._events, default=0)
+        for number in [n for n in self._events if n < keep_from]:
+            del self._events[number]
+
+    def _at_ns(self, event: Any) -> int:
+        return self._zero_ns + int(self._zero_event.elapsed_time(event) * 1e6)

@@ -1,0 +1,26 @@
+"""What the application shows, and that it may be opened while the screen is there already.
+
+Reading a trace loads Arrow, which takes longer than the toolkit; the header is drawn meanwhile (performance.md, U2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tsviz.replay.snapshot import RecordedView
+from tsviz.tui.desk import Desk
+from tsviz.tui.following import Follower
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A trace: its view, what more can be asked about it, and how far it is where it is being written."""
+
+    view: RecordedView
+    desk: Desk | None = None
+    follower: Follower | None = None
+
+
+Opening = Callable[[], Subject]
+"""Opens a trace, on the fetching thread. What it raises ends the application, and is raised by `tsviz.tui.app.run`."""
