@@ -336,7 +336,7 @@ KEYFRAMES = Table(
 
 GAPS = Table(
     "gaps",
-    "what was dropped while recording; never calls",
+    "what was dropped: while recording, never calls, or in front of the trace, by a flight recorder",
     (
         _ROUND,
         i32("last_round", "last round of the gap"),
