@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
+
+from .params import OutputPath
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,7 +38,7 @@ _OPTIONS = (
         "--streams", type=click.Choice(("inline", "threads", "cuda")), default="inline", show_default=True,
         help="inline: every operation where it is queued; threads: a worker a stream; cuda: a GPU.",
     ),
-    click.option("--store", type=click.Path(path_type=Path), help="With --storage: folder of the file store."),
+    click.option("--store", type=OutputPath(file_okay=False), help="With --storage: folder of the file store."),
     click.option(
         "--node", type=click.Choice(("P", "D")),
         help="One node of a pair: P prefills and listens, D decodes and connects. Give both the same options.",

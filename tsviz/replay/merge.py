@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tsviz.trace import entries as e
-from tsviz.trace.errors import Damaged
+from tsviz.trace.merging import clock_offset_ns
 from tsviz.trace.reader import Bundle, Part
 
 from .event_words import event_words
@@ -68,17 +68,8 @@ def axis_of(bundles: Sequence[Bundle]) -> Axis:
     placed = []
     for bundle, part in parts:
         label = f"{bundle.name}:{part.node}/{part.rank}" if several else f"{part.node}/{part.rank}"
-        placed.append((label, part, 0 if kind == "virtual" else _offset_ns(bundle)))
+        placed.append((label, part, 0 if kind == "virtual" else clock_offset_ns(bundle)))
     return Axis(kind, tuple(placed))
-
-
-def _offset_ns(bundle: Bundle) -> int:
-    anchor = bundle.description.get("clock_anchor")
-    values = [anchor.get(name) for name in ("wall_ns", "monotonic_ns")] if isinstance(anchor, dict) else []
-    wall, monotonic = values if len(values) == 2 else (None, None)
-    if not isinstance(wall, int) or not isinstance(monotonic, int):
-        raise Damaged(bundle.path, "clock_anchor", "wall_ns and monotonic_ns", repr(anchor)[:60])
-    return wall - monotonic
 
 
 def merge(axis: Axis, *, request: str | None = None) -> Iterator[Moment]:

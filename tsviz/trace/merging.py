@@ -48,14 +48,14 @@ def merge_bundles(bundles: Sequence[Bundle], out: Path, *, same: str = RANKS) ->
         if len(found) > 1:
             raise CannotRecord(f"{out}: expected {what} in all traces, found {' and '.join(sorted(found))}")
     virtual = parts[0][1].clock == "virtual"
-    axis = 0 if virtual else _offset_ns(bundles[0])
+    axis = 0 if virtual else clock_offset_ns(bundles[0])
     taken: set[tuple[str, int]] = set()
     placed, written = [], []
     for bundle, part in parts:
         node, rank = _free(part.node, part.rank, taken, same)
         taken.add((node, rank))
         placed.append(Placed(bundle.name, f"{part.node}/{part.rank}", f"{node}/{rank}"))
-        shift = 0 if virtual else _offset_ns(bundle) - axis
+        shift = 0 if virtual else clock_offset_ns(bundle) - axis
         tables = {name: _shifted(name, part.table(name), shift) for name in TABLES}
         written.append(WholePart({**part.meta, "node": node, "rank": rank}, tables, part.last_round, _last(part)))
     first = bundles[0].description
@@ -81,7 +81,8 @@ def _free(node: str, rank: int, taken: set[tuple[str, int]], same: str) -> tuple
     return name, rank
 
 
-def _offset_ns(bundle: Bundle) -> int:
+def clock_offset_ns(bundle: Bundle) -> int:
+    """Return what to add to a time of this bundle for nanoseconds since 1970. Raises `Damaged` without an anchor."""
     anchor = bundle.description.get("clock_anchor")
     values = [anchor.get(name) for name in ("wall_ns", "monotonic_ns")] if isinstance(anchor, dict) else []
     wall, monotonic = values if len(values) == 2 else (None, None)
