@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
@@ -37,11 +39,13 @@ def pair(model_name, *, width=1, depth=0, requests=REQUESTS, aborts=(), omitted=
     pool = PoolOptions(decode_input_tokens=width, overlap_schedule_depth=depth)
     sized = size_pool(shape, pool, parents=parents, host_parents=0, element_bytes=4)
     clock, engines = MonotonicClock(), []
+    arrivals = {Role.D: Arrivals(workload.requests), Role.P: Arrivals(workload.requests, follows_only=True)}
+    arrivals[Role.P].follow(arrivals[Role.D])
     for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
         device = DeviceOptions(keep_logits=True, omitted=frozenset(omitted))
         engines.append(
             Engine(
-                twin, model, with_role(sized, role), Arrivals(workload.requests), clock, EngineOptions(device=device),
+                twin, model, with_role(sized, role), arrivals[role], clock, EngineOptions(device=device),
                 remote=lambda e, role=role, wire=wire: PeerSide(role, wire, e.device, e.arena, shape, clock),
                 aborts=aborts if role is Role.D else (),
             )
@@ -68,7 +72,8 @@ def test_a_pair_says_what_one_engine_says(model, width, depth) -> None:
 
 def test_pages_that_the_decode_node_has_do_not_travel() -> None:
     """A prompt whose first 16 tokens D has cached lands behind them, and fewer bytes move."""
-    requests = (request("a", (7, 32), says=4), request("b", (7, 32), (8, 5), says=4, at_ms=1500))
+    later = replace(request("b", (7, 32), (8, 5), says=4), arrival_ns=None, after="a")
+    requests = (request("a", (7, 32), says=4), later)
     _, _, (d, p), (on_d, _) = pair("tiny", requests=requests)
     assert on_d.finished == 2
     assert d.device.counts["landing behind a prefix"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from .exit_codes import CliError, ExitCode
 from .run_options import RunPlan
 
 if TYPE_CHECKING:
+    from tsviz.cli.record import Stop
     from tsviz.engine.summary import RunSummary
     from tsviz.executor.models import LoadedModel
 
@@ -76,7 +77,7 @@ class ModelRecording:
         return Workload(requests, {"kind": "prompts", "prompts": len(texts)})
 
     def run(
-        self, out: Path, workload: Workload, stop: Callable[[], bool], *, scheduler: str, tokens: str, level: str,
+        self, out: Path, workload: Workload, stop: Stop, *, scheduler: str, tokens: str, level: str,
         command: Sequence[str],
     ) -> tuple[RunSummary, list[Answer], dict[str, int]]:  # fmt: skip
         """Run and record; returns the summary, the answers, and what recording cost the control thread."""
@@ -123,6 +124,8 @@ class ModelRecording:
                 ),
                 streams=self._make_streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
             )  # fmt: skip
+            loop = engine.loop
+            stop.told = lambda: f", {loop.live} live, {loop.generated_tokens:,} tokens, {loop.not_arrived:,} to come"
             try:
                 summary = engine.run()
             finally:

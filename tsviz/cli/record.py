@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +151,7 @@ def record_model(
     )
     workload = requests or recording.prompts(model["prompts"], model["max_tokens"])
     stop = Stop()
+    stop.every = 1
     try:
         summary, answers, cost = recording.run(
             out, workload, stop, scheduler=scheduler, tokens=tokens, level=level, command=sys.argv[1:]
@@ -186,6 +187,8 @@ class Stop:
 
     def __init__(self) -> None:
         self.pressed = False
+        self.told: Callable[[], str] = str
+        self.every = 64
         self._rounds = 0
         self._shown = time.monotonic()
         self._people = sys.stderr.isatty()
@@ -193,9 +196,9 @@ class Stop:
 
     def __call__(self) -> bool:
         self._rounds += 1
-        if self._people and self._rounds % 64 == 0 and time.monotonic() - self._shown > _PROGRESS_SECONDS:
+        if self._people and self._rounds % self.every == 0 and time.monotonic() - self._shown > _PROGRESS_SECONDS:
             self._shown = time.monotonic()
-            click.echo(f"\r{self._rounds:,} rounds", nl=False, err=True)
+            click.echo(f"\r\033[K{self._rounds:,} rounds{self.told()}", nl=False, err=True)
         return self.pressed
 
     def clear(self) -> None:

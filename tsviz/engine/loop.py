@@ -141,6 +141,11 @@ class EventLoop:
         return len(self._live)
 
     @property
+    def generated_tokens(self) -> int:
+        """How many tokens were generated so far."""
+        return self._generated_tokens
+
+    @property
     def not_arrived(self) -> int:
         """How many requests have yet to arrive."""
         return self._intake.not_arrived

@@ -83,7 +83,7 @@ class PeerSide:
         self._rooms: dict[str, _Room] = {}
         self._over: set[str] = set()
         self._events: deque[tuple[PeerEvent, Sequence[int]]] = deque()
-        self.moved_bytes = 0
+        self.moved_bytes = self._polled_ns = 0
         wire.send({"kind": "hello", "layout": arena.layout.signature})
 
     def registered(self, request: WorkRequest) -> None:
@@ -106,7 +106,7 @@ class PeerSide:
         """Take what has come, see what has ended, and return the events."""
         while self._wire.frames:
             self._take(self._wire.frames.popleft())
-        now_ns = self._clock.now_ns()
+        self._polled_ns = now_ns = self._clock.now_ns()
         for room in list(self._rooms.values()):
             limit_ns = self._timeouts.bootstrap_ns if self._role is Role.P else self._timeouts.waiting_ns
             waits = room.stage is _Stage.OPEN or self._role is Role.D
@@ -135,9 +135,12 @@ class PeerSide:
         self._over.add(request_id)
 
     def next_change_ns(self) -> int | None:
-        """Return soon while a room is open; None when nothing is expected."""
+        """Return when to look again while a room is open; None when nothing is expected.
+
+        Counted from the last look: where two nodes share a thread, the one that looked longer ago comes first.
+        """
         waiting = any(room.registered and not room.told for room in self._rooms.values())
-        return self._clock.now_ns() + POLL_NS if waiting or self._events or self._wire.frames else None
+        return self._polled_ns + POLL_NS if waiting or self._events or self._wire.frames else None
 
     def _room(self, request_id: str) -> _Room:
         self._over.discard(request_id)
