@@ -34,6 +34,7 @@ FIGURES = {
     "p5": "p5_findings",
     "q1": "q1_sql",
     "u1": "u1_step",
+    "u1-wide": "u1_wide",
     "u2": "u2_application",
 }
 

@@ -62,7 +62,7 @@ def test_a_redacted_recording_is_the_one_that_would_have_been_made_without_token
     real: ModuleType, tmp_path: Path, role: str
 ) -> None:
     """Full and redacted, or recorded with identity tokens: the same rows but for request ids, and no planted token."""
-    for seed in range(400, 404):
+    for seed in range(400, 402):
         life = record(real, tmp_path / f"full{seed}", seed, role=role, tokens="full", token=planted, tune=storage)
         record(real, tmp_path / f"identity{seed}", seed, role=role, tokens="identity", token=planted, tune=storage)
         write_redacted(open_bundle(tmp_path / f"full{seed}"), tmp_path / f"out{seed}")

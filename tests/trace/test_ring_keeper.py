@@ -35,9 +35,9 @@ TRACES = ROOT / "traces"
 def ringed(real: ModuleType, tmp_path: Path) -> Callable[..., Path]:
     """Record a lifetime of some 100 rounds into a ring with these triggers; return its home."""
 
-    def made(*triggers: str, keep: int = 8, name: str = "out") -> Path:
-        home = ring_home(tmp_path / name)
-        ring = RingOptions(1.2e-6, None, triggers, keep)
+    def made(*triggers: str, keep: int = 8, seconds: float = 1.2e-6) -> Path:
+        home = ring_home(tmp_path / "out")
+        ring = RingOptions(seconds, None, triggers, keep)
         record(real, home, 505, tokens="identity", steps=STEPS, ring=ring)
         return home
 
@@ -64,7 +64,7 @@ def test_a_condition_in_sql_writes_what_is_kept_once_for_what_happened(
     ringed: Callable[..., Path], tmp_path: Path
 ) -> None:
     """It fires at the first look, with the position; without `end` the end writes nothing more."""
-    assert keep(ringed("sql:rounds.round = 30")) == 0
+    assert keep(ringed("sql:rounds.round = 30", seconds=1.0)) == 0
     ended = overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"]
     assert ended == "ring: sql at N/0:30: rounds.round = 30"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
@@ -72,7 +72,7 @@ def test_a_condition_in_sql_writes_what_is_kept_once_for_what_happened(
 
 def test_a_condition_that_never_holds_writes_nothing(ringed: Callable[..., Path], tmp_path: Path) -> None:
     """Nor does one that is no SQL: that is said in the log."""
-    assert keep(ringed("sql:rounds.round < 0", "sql:no such column")) == 0
+    assert keep(ringed("sql:rounds.round < 0", "sql:no such column", seconds=1.0)) == 0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -129,7 +129,7 @@ def _safetensors(folder: Path) -> Fetch:
     where: dict[str, Any] = {}
     for file in files:
         try:
-            opened = safe_open(file, framework="pt")
+            opened: Any = safe_open(file, framework="pt")
         except (SafetensorError, OSError) as error:
             raise BadModel(f"{file}: not a whole safetensors file: {error}") from error
         where |= dict.fromkeys(opened.keys(), opened)

@@ -22,7 +22,7 @@ from .reexecute import Reexecution
 
 FOLDER = "keyframes"
 _LIST = "keyframes.json"
-_SECONDS = 0.2
+_SECONDS = 0.1
 """CPU time of re-execution, its decisions written, between two keyframes; more where keyframes are dear."""
 _SHARE = 8
 """Keyframes take at most one part in so many of the time."""

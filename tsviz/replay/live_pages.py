@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import is_
 
 import numpy as np
 import numpy.typing as npt
@@ -98,20 +100,44 @@ def _pages(
         real = listed[listed > 0]
         counts[real] += 1
         holder[real] = submission
-    cached = np.array([page for page, entry in enumerate(entries) if entry is not None], np.int64)
-    known = [entry for entry in entries if entry is not None]
-    kind, acquired = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
-    epoch, registered, ticket = (np.full(size, -1, np.int64) for _ in range(3))
-    if known:
-        _, _, epochs, kinds, _, hits, orders = zip(*known, strict=True)
-        kind[cached], acquired[cached], epoch[cached], registered[cached] = kinds, hits, epochs, orders
+    epoch, kind, _, acquired, registered = _columns(group.index, entries)
+    ticket = np.full(size, -1, np.int64)
     for page, op_id in pins:
         ticket[page] = op_id
     owners = np.array(refs, np.int32)
     eviction = np.full(size, -1, np.int32)
     return LivePages(
-        group.group_id, group.packing, owners, counts, holder, kind, epoch, registered, acquired, eviction, ticket
-    )
+        group.group_id, group.packing, owners, counts, holder, kind.astype(np.int32), epoch, registered,
+        acquired.astype(np.int32), eviction, ticket,
+    )  # fmt: skip
+
+
+_Entries = tuple[Entry | None, ...]
+_KEPT = 4
+_kept: OrderedDict[tuple[int, int], tuple[_Entries, Longs]] = OrderedDict()
+"""The last entries of a group in a pool of a size, with their columns: the next state has nearly all of them too."""
+
+
+def _columns(group: int, entries: _Entries) -> Longs:
+    """Return epoch, kind, slot, acquired and order of every page's entry; -1 for none."""
+    size = len(entries)
+    key = group, size
+    before = _kept.get(key)
+    if before is not None:
+        columns = before[1].copy()
+        changed = np.flatnonzero(~np.fromiter(map(is_, entries, before[0]), np.bool_, size)).tolist()
+    if before is None or len(changed) > size // 4:
+        columns, changed = np.full((5, size), -1, np.int64), list(range(size))
+    columns[:, changed] = np.array([_NO_ENTRY if (e := entries[page]) is None else e[2:] for page in changed],
+                                   np.int64).reshape(-1, 5).T  # fmt: skip
+    _kept[key] = entries, columns
+    _kept.move_to_end(key)
+    while len(_kept) > _KEPT:
+        _kept.popitem(last=False)
+    return columns
+
+
+_NO_ENTRY = (-1, -1, -1, -1, -1)
 
 
 def _turns(
@@ -125,7 +151,7 @@ def _turns(
             order = np.lexsort((free, columns.epoch[free], columns.acquired[free]))
             columns.eviction[free[order]] = np.arange(len(free))
             continue
-        slot = np.array([entry.slot for page in free.tolist() if (entry := known[page]) is not None], np.int64)
+        slot = _columns(group.index, known)[2][free]
         if group.kind == FULL:
             tier, position = np.full(len(free), 3), np.where(slot >= 0, -slot, 0)
         else:
@@ -135,5 +161,8 @@ def _turns(
     if keys:
         joined = np.concatenate(keys, axis=1)
         order = np.lexsort(joined[::-1])
-        for turn, (group_index, page) in enumerate(joined[3:, order].T.tolist()):
-            pages[group_index].eviction[page] = turn
+        turn_of = np.empty(len(order), np.int32)
+        turn_of[order] = np.arange(len(order))
+        for group in groups:
+            mine = joined[3] == group.index
+            pages[group.index].eviction[joined[4][mine]] = turn_of[mine]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
 
@@ -25,6 +26,7 @@ _STAND_INS = {
 }
 _MARKS_KEPT = 2
 _READ_AT_MOST = 4096
+_KEPT_LENGTH = 256
 
 
 def clean(text: str) -> str:
@@ -35,6 +37,10 @@ def clean(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
+    return _cleaned_before(text) if len(text) <= _KEPT_LENGTH else _cleaned(text)
+
+
+def _cleaned(text: str) -> str:
     text = text.translate(_STAND_INS)
     if not any(map(unicodedata.combining, text)):
         return text
@@ -45,6 +51,10 @@ def clean(text: str) -> str:
         if marks <= _MARKS_KEPT:
             kept.append(character)
     return "".join(kept)
+
+
+_cleaned_before = lru_cache(maxsize=4096)(_cleaned)
+"""Rules, bars and glyphs of the screen are cleaned again and again."""
 
 
 def shorten(text: str, cells: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot, TraceHead
 from tsviz.replay.stops import NotKnown, RoundStory
@@ -35,7 +35,7 @@ class Failure:
 
     wish: object
     error: str
-    raised: Exception | None = None
+    raised: Exception | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

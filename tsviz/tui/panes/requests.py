@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from tsviz.replay.snapshot import RequestLine
 from tsviz.tui.clean import fit
@@ -44,6 +44,7 @@ _KEEP_FOR_ORDER = {"state": (), "age": ("word", "age"), "pages": ("word", "pages
 _ID_CELLS = 7
 
 
+@lru_cache(maxsize=16)
 def request_columns(width: int, order: str) -> tuple[tuple[_Column, ...], int]:
     """Return the columns that fit, in drawing order, and the cells of the id column.
 
@@ -119,8 +120,9 @@ def _long_word(state: str) -> str:
     return state.replace("_", " ") if state in STATES or state == PINNED else f"{state} (unknown)"
 
 
+@lru_cache(maxsize=1024)
 def request_line(request: RequestLine, selected: bool, columns: tuple[_Column, ...], id_cells: int) -> Line:
-    """Return the line of one request; a click on it selects it."""
+    """Return the line of one request; a click on it selects it. Kept, because most lines outlast many keys."""
     mark = state_mark(request.state)
     spans = [
         Span(SELECTED.glyph if selected else " ", SELECTED.role),

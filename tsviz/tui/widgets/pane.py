@@ -177,21 +177,27 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         """
         if any(self.styles.gutter):
             return super().render_lines(crop)
-        width, height, top = self.outer_size.width, self._area.height, self.scroll_offset.y
-        drawn = [self._strip(y, self._line(y + top) if 0 <= y < height else _EMPTY, width) for y in crop.line_range]
+        width, area, top = self.outer_size.width, self._area, self.scroll_offset.y
+        drawn = [
+            self._strip(y, self._line(y + top) if 0 <= y < area.height else _EMPTY, width, area.width)
+            for y in crop.line_range
+        ]
         self._filters = None
         return drawn if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in drawn]
 
-    def _strip(self, y: int, whole: Line, width: int) -> Strip:
-        """Return line `y` as the terminal gets it: at a glance where it is the very line that was there before."""
+    def _strip(self, y: int, whole: Line, width: int, content: int) -> Strip:
+        """Return line `y` as the terminal gets it: at a glance where it is the very line that was there before.
+
+        `content` is the width of what is drawn, `width` that with the place of a scrollbar.
+        """
         shown = self._shown.get(y)
         if shown is not None and shown[0] is whole and shown[1].cell_length == width:
             return shown[1]
         kept = self._strips.get((whole, width))
         if kept is None:
-            segments = self._segments(whole, self._area.width)
-            if width > self._area.width:  # beside the content is what a scrollbar would take
-                segments.append(Segment(" " * (width - self._area.width), self._style("text", "")))
+            segments = self._segments(whole, content)
+            if width > content:
+                segments.append(Segment(" " * (width - content), self._style("text", "")))
             if self._filters is None:
                 self._filters = self.get_line_filters(), self.background_colors[1]
             filters, ground = self._filters
