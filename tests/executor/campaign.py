@@ -28,6 +28,8 @@ def campaign(
     total, counts, failures = Equality(), Counter(dict.fromkeys(PATHS, 0)), []
     names = list(schedulers)
     for seed in range(first, first + lifetimes):
+        if seed > first and (seed - first) % 100 == 0:
+            print(f"{seed - first} of {lifetimes} lifetimes, {len(failures)} failures", file=sys.stderr, flush=True)
         name = names[seed % len(names)]
         try:
             lived = live(drawn(seed), schedulers[name], root / str(seed))

@@ -9,15 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import NamedTuple
 
-from tsviz.executor.shape import BadModel, ModelShape
+from tsviz.executor.shape import ModelShape
 
 FIELD_ALIGN_BYTES = 16
 MOST_PADDING = 0.25
 """Share of a group's parent that may be padding."""
-MOST_PARENT = 8
-"""How many of the largest block a parent may hold, to be well filled for the others."""
 
 
 class ByteRange(NamedTuple):
@@ -117,7 +116,7 @@ class Layout:
 
 
 def plan_layout(shape: ModelShape, granularity: dict[str, int], element_bytes: int) -> Layout:
-    """Return the layout of a model's groups. Raises BadModel when blocks would be mostly padding."""
+    """Return the layout of a model's groups."""
     drafts: list[tuple[str, list[Field], int]] = []
     for name in shape.groups_in_order():
         fields, packed = _fields(shape, name, granularity[name], element_bytes)
@@ -135,21 +134,17 @@ def plan_layout(shape: ModelShape, granularity: dict[str, int], element_bytes: i
 def _parent(raw: dict[str, int]) -> tuple[int, dict[str, int]]:
     """Return the bytes of a parent and how many blocks of each group fill one: the smallest that is well filled.
 
-    `raw` is the bytes of a block a group. Raises BadModel when every one tried is mostly padding somewhere.
+    `raw` is the bytes of a block a group. Of n of the largest block less than one of any other is left over, so that
+    it ends where a block is a `MOST_PADDING` of it, if not before.
     """
     most = max(raw.values())
-    for times in range(1, MOST_PARENT + 1):
-        packing = {name: max(1, times * most // size) for name, size in raw.items()}
+    for times in count(1):
+        packing = {name: times * most // size for name, size in raw.items()}
         unit = math.lcm(*(k * FIELD_ALIGN_BYTES for k in packing.values()))
         parent = -(-max(packing[name] * size for name, size in raw.items()) // unit) * unit
-        padding = {name: 1 - raw[name] * k / parent for name, k in packing.items()}
-        if max(padding.values()) <= MOST_PADDING:
-            return parent, packing
-    worst = max(padding, key=padding.__getitem__)
-    raise BadModel(
-        f"group {worst}: {padding[worst]:.0%} of its bytes would be padding, in blocks of {raw[worst]} bytes beside"
-        f" blocks of {most}; expected at most {MOST_PADDING:.0%}: choose other block granularities"
-    )
+        if all(1 - raw[name] * k / parent <= MOST_PADDING for name, k in packing.items()):
+            break
+    return parent, packing
 
 
 def _fields(shape: ModelShape, name: str, granularity: int, element_bytes: int) -> tuple[list[Field], int]:
