@@ -62,6 +62,7 @@ class QueryError(Exception):
 
 _OF_THE_ENGINE = re.compile(r"\W?(?:(?:pg|duckdb|sqlite|pragma)_|information_schema\b)")
 """Names of the engine's own catalogue: no help to who asks about a trace."""
+_ARTICLE = re.compile(r"\bis not an (?=[^aeiou\W])", re.IGNORECASE)
 _HINT = re.compile(r"\n(Candidate bindings: |Did you mean ).*", re.DOTALL)
 
 
@@ -79,7 +80,7 @@ def read_duckdb(error: BaseException, sql: str, *, shift_bytes: int = 0, cancell
             details = json.loads("{" + rest)
         except ValueError:
             details = {}
-    message = str(details.get("exception_message", text))
+    message = _ARTICLE.sub("is not a ", str(details.get("exception_message", text)))
     if text.startswith("INTERRUPT"):
         return Problem(Kind.CANCELLED if cancelled else Kind.TIMEOUT, "stopped" if cancelled else message)
     if isinstance(error, MemoryError) or text.startswith("Out of Memory"):
