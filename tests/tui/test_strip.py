@@ -25,12 +25,12 @@ def strip(window: Window, cells: int) -> Strip:
     return Strip(StripAsk(window, cells, 0), (), 0, 0, {}, 0, (), ())
 
 
-def test_a_timeline_without_room_says_how_many_lanes_there_are_and_what_shows_them() -> None:
-    """Twelve lanes and no line for one are not "no request"; with nothing to show it is."""
+def test_a_timeline_without_room_says_how_many_requests_there_are_and_what_shows_them() -> None:
+    """Twelve requests and no line for one are not "no request"; with nothing to show it is."""
     window = Window(1, 100)
     full = Strip(StripAsk(window, 89, 0), (), 0, 12, {}, 0, (), ())
-    assert "no room for 12 lanes: 4 then z" in title(Scene(), full, 11, 100).text
-    assert "12 lanes: 4 then z, or a taller terminal" in title(Scene(), full, 11, 120).text
+    assert "no room for lanes of 12 requests: 4 then z" in title(Scene(), full, 11, 100).text
+    assert "12 requests: 4 then z, or a taller terminal" in title(Scene(), full, 11, 120).text
     assert "no request in this window" in title(Scene(), strip(window, 89), 11, 100).text
 
 
