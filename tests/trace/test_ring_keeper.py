@@ -55,6 +55,8 @@ def test_a_recording_that_ended_is_written_out_and_the_ring_is_gone(
     assert verify(part, compat).complete
     told = overview(bundle)
     assert told["parts"][0]["ended"] == "ring: the recording ended"
+    held = [told["parts"][0][key] for key in ("rounds", "first_round", "last_round")]
+    assert held == [part.last_round - first + 1, first, part.last_round]
     (warning,) = told["warnings"]
     assert warning.startswith(f"N/0: rounds 1 to {first - 1} were dropped, ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

@@ -11,7 +11,10 @@ from tsviz.trace.reader import Bundle, Part
 
 
 def overview(bundle: Bundle) -> dict[str, Any]:
-    """Return identity, origin, parts and warnings of a bundle. Raises `TraceError`."""
+    """Return identity, origin, parts and warnings of a bundle. Raises `TraceError`.
+
+    `rounds` of a part is how many are recorded, from `first_round` to `last_round`; both None where none is.
+    """
     meta = bundle.meta
     workload = meta.get("workload")
     command = meta.get("command")
@@ -34,6 +37,7 @@ def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
     parts = (end or {}).get("parts")
     ended = parts.get(name, {}) if isinstance(parts, dict) else {}
     times = pc.max(rounds["start_ns"]).as_py()
+    ends = pc.min_max(rounds["round"]).as_py()
     kinds = pc.value_counts(events["kind"].cast("string")).to_pylist()
     counts = {entry["values"]: entry["counts"] for entry in kinds}
     return {
@@ -41,7 +45,9 @@ def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
         "role": str(part.meta.get("role", "?")),
         "engine": f"{part.engine.get('name', '?')} {part.engine.get('version', '?')}",
         "rule_set": part.rule_set,
-        "rounds": part.last_round,
+        "rounds": len(rounds),
+        "first_round": ends["min"],
+        "last_round": ends["max"],
         "rows": part.rows("operations"),
         "requests": len(submissions),
         "finished": counts.get("finish", 0) + counts.get("succeeded", 0),

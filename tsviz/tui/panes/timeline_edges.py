@@ -13,7 +13,7 @@ _HINTS_FROM = 150
 def title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
     """Return which rounds are shown, how much a column is, which lanes, and how they are ordered and grouped."""
     window, ask = strip.ask.window, strip.ask
-    whole = "" if window.size == scene.rounds else f" of {scene.rounds:,}"
+    whole = "" if window.size == scene.whole.size else f" of {scene.rounds:,}"
     text = f"rounds {window.first:,} to {window.last:,}{whole}, {_each(strip)}"
     lanes = sum(isinstance(lane, Lane) for lane in strip.lanes)
     shown = (
