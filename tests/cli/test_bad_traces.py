@@ -80,3 +80,29 @@ def test_a_loop_of_links_is_no_bundle(tsviz: Tsviz, tmp_path: Path) -> None:
     """A link to itself is told from a bundle like anything else."""
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     ends(tsviz, tmp_path / "loop", "loop", "found nothing")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", bytes(300), b'{"parts": {}, "error": null}'], ids=["empty", "zeroed", "edited"]
+)
+def test_a_damaged_end_is_named_and_the_rest_is_told(tsviz: Tsviz, recorded: Path, content: bytes) -> None:
+    """How it ended is unknown, which is not "not closed"; the file is named and the trace opens all the same."""
+    (recorded / "end.json").write_bytes(content)
+    ended = tsviz("info", recorded)
+    assert ended.code == 0
+    assert "warning" in ended.out
+    assert "end.json: " in ended.out
+    assert "unknown: end.json is damaged" in ended.out
+    assert "not closed" not in ended.out
+    assert tsviz("sql", recorded, "select count(*) from operations").code == 0
+
+
+@pytest.mark.parametrize("command", ["info", "findings"])
+def test_a_folder_of_bundles_is_told_as_one(tsviz: Tsviz, tmp_path: Path, command: str) -> None:
+    """Where one bundle is wanted and the folder holds two: the hint counts them, names one and who takes all."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "bundle.json").write_text("{}")
+    ended = tsviz(command, tmp_path)
+    assert ended.code == 3
+    assert f"hint: this is a folder of 2 bundles: name one, such as {tmp_path / 'a'}; sql, hits and export" in ended.err

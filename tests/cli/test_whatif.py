@@ -98,6 +98,7 @@ def test_a_sweep_has_a_row_a_cell_and_a_search_says_what_it_ran(tsviz: Any, reco
         (("--sweep", "pages=65..70", "--find", "smallest"), "--find needs --where"),
         (("--sweep", "pages=65..70", "--find", "smallest", "--where", "1) FROM x; SELECT (1"), "no condition"),
         (("--sweep", "pages=70..65"), "expected a range that rises"),
+        (("--set", "pages=99999999999999"), "expected a whole number from 2 to 2,147,483,647"),
     ],
 )
 def test_what_makes_no_sense_ends_with_code_2(
@@ -106,3 +107,15 @@ def test_what_makes_no_sense_ends_with_code_2(
     """Bad knobs, values, conditions and combinations are usage errors that say what was expected."""
     ended = tsviz("whatif", recorded, *arguments)
     assert ended.code == 2 and message in ended.err and "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("arguments", [
+    ("--sweep", "pages=65..2"), ("--sweep", "pages=65..70", "--find", "smallest", "--where", "nosuch = 1"),
+])  # fmt: skip
+def test_a_bad_grid_or_condition_is_refused_before_anything_runs(
+    tsviz: Any, recorded: Path, arguments: tuple[str, ...]
+) -> None:
+    """What the baseline would say on standard error is not there: the refusal is all there is."""
+    ended = tsviz("whatif", recorded, *arguments)
+    assert ended.code == 2
+    assert ended.err.startswith("error: ")

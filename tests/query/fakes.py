@@ -87,3 +87,9 @@ def open_dying(path: str) -> FakeBundle:
     """End the process in the middle."""
     os.kill(os.getpid(), signal.SIGABRT)
     return open_folder(path)
+
+
+def open_killed(path: str) -> FakeBundle:
+    """Be killed in the middle, as `kill -9` does it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return open_folder(path)

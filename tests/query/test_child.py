@@ -131,6 +131,12 @@ def test_a_process_that_dies_is_told(bundle: Path) -> None:
     assert "SIGABRT" in problem.message
 
 
+def test_a_process_that_is_killed_is_not_said_to_lack_memory(bundle: Path) -> None:
+    """SIGKILL from outside is named as that; only bad_alloc, MemoryError or the engine itself speak of memory."""
+    problem = _problem(bundle, "FROM rounds", opener="tests.query.fakes:open_killed")
+    assert problem == Problem(Kind.FAILED, "the query process was killed from outside (signal SIGKILL)")
+
+
 def test_noise_on_standard_output_harms_nothing(bundle: Path) -> None:
     """What a library prints while opening does not mix with the result."""
     assert _table(bundle, "FROM rounds", opener="tests.query.fakes:open_noisy")[0].num_rows == 6

@@ -9,7 +9,7 @@ import pytest
 
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked, Total
-from tsviz.query.problem import Kind, Problem, QueryError
+from tsviz.query.problem import Kind, Problem, QueryError, read_duckdb
 
 from .fakes import FakeBundle, FakePart
 from .tiny import tiny
@@ -140,6 +140,14 @@ def test_a_wrong_table_and_a_syntax_error_point_too(locked: Locked) -> None:
     """A wrong table suggests the right one; a syntax error points at the word."""
     assert _problem(locked, "FROM operatons").candidates == ("operations",)
     assert _problem(locked, "SELECT 1 FORM rounds").at == (14, 6)
+
+
+def test_no_table_of_the_engine_is_suggested_and_the_article_is_right(locked: Locked) -> None:
+    """A file's name is near to pg_class alone, which is no table of a trace; a view is "not a table"."""
+    problem = _problem(locked, "FROM '/etc/passwd'")
+    assert problem.candidates == ()
+    assert "pg_class" not in problem.message
+    assert read_duckdb(ValueError("waits is not an table"), "").message == "waits is not a table"
 
 
 def test_an_error_in_the_data_is_told(locked: Locked) -> None:

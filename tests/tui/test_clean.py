@@ -39,6 +39,15 @@ def test_the_stand_in_of_escape_is_its_control_picture() -> None:
     assert clean("\x1b[0m") == "\u241b[0m"
 
 
+def test_a_joiner_inside_emoji_is_dropped_and_anywhere_else_shown() -> None:
+    """A family of three is three people of two cells each; between letters it is replaced."""
+    assert clean("👩\u200d👩\u200d👧") == "👩👩👧"
+    assert cell_len(clean("👩\u200d👩\u200d👧")) == 6
+    assert clean("👩🏽\u200d🚒") == "👩🏽🚒"
+    assert clean("❤\ufe0f\u200d🔥") == "❤\ufe0f🔥"
+    assert clean("a\u200db👩\u200d\u202e") == "a\ufffdb👩\ufffd\ufffd"
+
+
 def test_stacked_marks_are_cut_to_two() -> None:
     """A letter under a thousand combining marks keeps two of them."""
     assert clean("e" + "\u0301" * 1000) == "e\u0301\u0301"

@@ -105,6 +105,19 @@ async def test_jumps(keys: str, round_: int) -> None:
         assert main_screen(pilot.app).scene.round == round_
 
 
+async def test_the_path_is_asked_over_a_screen_that_stays_visible() -> None:
+    """D with no other trace: the dialog is translucent, and below it stands what will be compared."""
+    async with app_on(FakeDesk()).run_test(size=(100, 30)) as pilot:
+        await rest(pilot)
+        await pilot.press("D")
+        await rest(pilot)
+        dialog, below = pilot.app.screen, pilot.app.screen_stack[-2]
+        assert isinstance(dialog, AskLine)
+        assert 0 < dialog.styles.background.a < 1
+        strips = below._compositor.render_strips(pilot.app.size)
+        assert "Compare this trace with another one" in "".join(segment.text for strip in strips for segment in strip)
+
+
 async def test_it_opens_at_once_when_a_trace_is_named() -> None:
     """`tsviz open A --compare B`: the comparison lies over the main screen; escape goes to it."""
     desk = FakeDesk()

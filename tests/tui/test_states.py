@@ -212,6 +212,17 @@ def test_a_terminal_that_is_too_small_gets_a_sentence_that_fits() -> None:
     assert too_small(Scene(), 1, 1).height <= 1
 
 
+@pytest.mark.parametrize("size", [(40, 10), (20, 5)])
+async def test_what_is_too_small_is_the_terminal_and_nothing_else_is_shown(size: tuple[int, int]) -> None:
+    """At 40x10 and at 20x5 the true size and ctrl+q are named, and no pane stands below."""
+    async with DebuggerApp(FullView()).run_test(size=size) as pilot:
+        await settle(pilot)
+        words = " ".join(screen_text(pilot.app).split())
+        assert f"{size[0]}x{size[1]}" in words
+        assert "ctrl+q" in words
+        assert "Requests" not in words
+
+
 async def test_a_storm_of_resizes_leaves_a_whole_screen() -> None:
     """Through 1x1, 20x5, 500x5, 48x14 and back: but for where panes were scrolled to, the screen is the same."""
     async with DebuggerApp(FullView(), start_round=61).run_test(size=(120, 40)) as pilot:

@@ -14,6 +14,8 @@ from tsviz.replay.moments import AtRound
 from tsviz.replay.snapshot import Snapshot
 from tsviz.replay.timeline import Lane as TimelineLane
 from tsviz.tui.app import DebuggerApp
+from tsviz.tui.panes.timeline_edges import title
+from tsviz.tui.scene import Scene
 from tsviz.tui.strip import NO_WINDOW, TIME, Lane, Strip, StripAsk, Window
 from tsviz.tui.strips import fetch_strip
 
@@ -21,6 +23,15 @@ from tsviz.tui.strips import fetch_strip
 def strip(window: Window, cells: int) -> Strip:
     """A strip without content."""
     return Strip(StripAsk(window, cells, 0), (), 0, 0, {}, 0, (), ())
+
+
+def test_a_timeline_without_room_says_how_many_lanes_there_are_and_what_shows_them() -> None:
+    """Twelve lanes and no line for one are not "no request"; with nothing to show it is."""
+    window = Window(1, 100)
+    full = Strip(StripAsk(window, 89, 0), (), 0, 12, {}, 0, (), ())
+    assert "no room for 12 lanes: 4 then z" in title(Scene(), full, 11, 100).text
+    assert "12 lanes: 4 then z, or a taller terminal" in title(Scene(), full, 11, 120).text
+    assert "no request in this window" in title(Scene(), strip(window, 89), 11, 100).text
 
 
 def test_zooming_keeps_the_round_in_its_place() -> None:

@@ -83,16 +83,29 @@ def parse_position(text: str, path: Path) -> Place | None:
 @contextmanager
 def unreadable() -> Iterator[None]:
     """Turn what is wrong with a trace into exit code 3."""
-    from tsviz.trace.errors import TraceError
+    from tsviz.trace.errors import NotABundle, TraceError
 
     try:
         yield
+    except NotABundle as error:
+        raise CliError(ExitCode.TRACE_UNREADABLE, str(error), _hint_of_folder(error.path)) from error
     except TraceError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
     except OSError as error:
         raise CliError(
             ExitCode.TRACE_UNREADABLE, f"{error.filename or 'the trace or the cache'}: {error.strerror or error}"
         ) from error
+
+
+def _hint_of_folder(path: str) -> str:
+    """Return what helps whoever named a folder of bundles to a command that takes one bundle; empty for others."""
+    from tsviz.query.paths import bundles_of
+
+    inside = [bundle for bundle in bundles_of([path]) if bundle != path]
+    if not inside:
+        return ""
+    count = "1 bundle" if len(inside) == 1 else f"{len(inside):,} bundles"
+    return f"this is a folder of {count}: name one, such as {inside[0]}; sql, hits and export take the folder"
 
 
 def open_place(place: Place) -> tuple[Bundle, Part]:

@@ -20,6 +20,7 @@ from .traces import open_place, parse_place, unreadable
 if TYPE_CHECKING:
     from tsviz.replay.whatif import Outcome, Study
     from tsviz.replay.whatif_knobs import Change
+    from tsviz.replay.whatif_sweep import Axis, Predicate, Trial
     from tsviz.trace.reader import Bundle, Part
 
 _CELL_FIGURES = (
@@ -86,12 +87,14 @@ def command(
         raise CliError(
             ExitCode.USAGE, "expected one or two --sweep; --find needs --where and one --sweep; no --out then"
         )
+    with _refusals():
+        grid, wanted = _asked(axes, where)
     with _refusals(), unreadable():
         module = load_sheltered(scheduler)
         ready = study(part, module, at_round=at_round, max_rounds=max_rounds, unfinished_tokens=unfinished)
         _say(study_words(ready))
         if axes:
-            rows = _sweep(ready, changes, axes, find, where, scan=scan)
+            rows = _sweep(ready, changes, grid, wanted, scan=scan)
         else:
             outcome = ready.run(changes) if out is None else _record(ready, changes, bundle, part, scheduler, out)
             _say(outcome_words(ready, outcome))
@@ -127,16 +130,24 @@ def _say(lines: list[str]) -> None:
         click.echo(clean(line), err=True)
 
 
+def _asked(axes: tuple[str, ...], where: str | None) -> tuple[list[Axis], Predicate | None]:
+    """Read the axes and try the condition, before anything runs. Raises BadKnob and BadPredicate."""
+    if not axes:
+        return [], None
+    from tsviz.replay.whatif_sweep import NOTHING_RAN, Predicate, parse_axis
+
+    return [parse_axis(text) for text in axes], None if where is None else Predicate(where, NOTHING_RAN)
+
+
 def _sweep(
-    ready: Study, changes: list[Change], axes: tuple[str, ...], find: str | None, where: str | None, *, scan: bool
+    ready: Study, changes: list[Change], axes: list[Axis], wanted: Predicate | None, *, scan: bool
 ) -> list[dict[str, Any]]:
-    from tsviz.replay.whatif_sweep import Predicate, Trial, find_smallest, parse_axis, sweep
+    from tsviz.replay.whatif_sweep import find_smallest, sweep
     from tsviz.replay.whatif_words import cell_row, search_words
 
-    parsed = [parse_axis(text) for text in axes]
-    if find is None or where is None:
+    if wanted is None:
         rows = []
-        for cell in sweep(ready, changes, parsed):
+        for cell in sweep(ready, changes, axes):
             rows.append(cell_row(cell, _CELL_FIGURES))
             _progress(f"{len(rows)} runs: {' '.join(map(str, cell.changes))}")
         _progress("")
@@ -145,9 +156,9 @@ def _sweep(
     def told(trial: Trial) -> None:
         _progress(f"{trial.cell.changes[-1]} {'yes' if trial.holds else 'no'}")
 
-    search = find_smallest(ready, changes, parsed[0], Predicate(where, ready.baseline.figures), scan=scan, told=told)
+    search = find_smallest(ready, changes, axes[0], wanted, scan=scan, told=told)
     _progress("")
-    _say(search_words(search, where))
+    _say(search_words(search, wanted.where))
     return [{"holds": trial.holds} | cell_row(trial.cell, _CELL_FIGURES) for trial in search.trials]
 
 

@@ -124,8 +124,10 @@ class Answer:
         while data := self._process.stderr.read(_READ_BYTES):
             self._errors = (self._errors + data)[-_STDERR_BYTES:]
         words = self._errors.decode(errors="replace").strip()
-        if code == -signal.SIGKILL or "bad_alloc" in words or "MemoryError" in words:
+        if "bad_alloc" in words or "MemoryError" in words:
             return Problem(Kind.MEMORY, "the query process ran out of memory")
+        if code == -signal.SIGKILL:  # nothing here says by whom, or why
+            return Problem(Kind.FAILED, "the query process was killed from outside (signal SIGKILL)")
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         last = words.rpartition("\n")[2]
         return Problem(

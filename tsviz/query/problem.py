@@ -60,6 +60,9 @@ class QueryError(Exception):
         self.problem = problem
 
 
+_OF_THE_ENGINE = re.compile(r"\W?(?:(?:pg|duckdb|sqlite|pragma)_|information_schema\b)")
+"""Names of the engine's own catalogue: no help to who asks about a trace."""
+_ARTICLE = re.compile(r"\bis not an (?=[^aeiou\W])", re.IGNORECASE)
 _HINT = re.compile(r"\n(Candidate bindings: |Did you mean ).*", re.DOTALL)
 
 
@@ -77,14 +80,15 @@ def read_duckdb(error: BaseException, sql: str, *, shift_bytes: int = 0, cancell
             details = json.loads("{" + rest)
         except ValueError:
             details = {}
-    message = str(details.get("exception_message", text))
+    message = _ARTICLE.sub("is not a ", str(details.get("exception_message", text)))
     if text.startswith("INTERRUPT"):
         return Problem(Kind.CANCELLED if cancelled else Kind.TIMEOUT, "stopped" if cancelled else message)
     if isinstance(error, MemoryError) or text.startswith("Out of Memory"):
         return Problem(Kind.MEMORY, message.partition("\n")[0] or "out of memory")
     name = head.rstrip(": ") if details else ""
-    candidates = tuple(c.strip() for c in str(details.get("candidates", "")).split(",") if c.strip())
-    if candidates:
+    near = tuple(c.strip() for c in str(details.get("candidates", "")).split(",") if c.strip())
+    candidates = tuple(c for c in near if not _OF_THE_ENGINE.match(c))
+    if near:
         message = _HINT.sub("", message)
     at = _characters(sql, str(details.get("location", "")), shift_bytes)
     return Problem(Kind.FAILED, f"{name}: {message}" if name else message, at, candidates)

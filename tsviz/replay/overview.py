@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from tsviz.trace.errors import TraceError
+from tsviz.trace.layout import END_FILE
 from tsviz.trace.reader import Bundle, Part
 
 
@@ -26,16 +27,17 @@ def overview(bundle: Bundle) -> dict[str, Any]:
         "scheduler": meta.get("scheduler", "unknown"),
         "workload": workload if isinstance(workload, dict) else {},
         "command": " ".join(map(str, command)) if isinstance(command, list) else "unknown",
-        "parts": [_part(part, end) for part in bundle.parts],
+        "parts": [_part(part, end, damaged=damage is not None) for part in bundle.parts],
         "warnings": _warnings(bundle, end, damage),
     }
 
 
-def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
+def _part(part: Part, end: dict[str, Any] | None, *, damaged: bool) -> dict[str, Any]:
     rounds, submissions, events = part.table("rounds"), part.table("submissions"), part.table("events")
     name = f"{part.node}/{part.rank}"
     parts = (end or {}).get("parts")
     ended = parts.get(name, {}) if isinstance(parts, dict) else {}
+    unsaid = f"unknown: {END_FILE} is damaged" if damaged else "not closed"
     times = pc.max(rounds["start_ns"]).as_py()
     ends = pc.min_max(rounds["round"]).as_py()
     kinds = pc.value_counts(events["kind"].cast("string")).to_pylist()
@@ -54,7 +56,7 @@ def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
         "aborted": counts.get("abort", 0) + counts.get("failed", 0),
         "retractions": pc.sum(rounds["retracted_requests"]).as_py() or 0,
         "seconds": None if times is None else round(times / 1e9, 3),
-        "ended": str(ended.get("reason", "not closed")) if isinstance(ended, dict) else "not closed",
+        "ended": str(ended.get("reason", unsaid)) if isinstance(ended, dict) else unsaid,
     }
 
 

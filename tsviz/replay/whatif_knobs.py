@@ -51,6 +51,8 @@ KNOBS = (
 _BY_NAME = {knob.name: knob for knob in KNOBS} | {k.field: k for k in KNOBS if k.field and k.name != "prefix_cache"}
 _SWITCH = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}
 _LARGEST = 2**31 - 1
+_DIGITS = 20
+"""Longer ones are larger in any case, and too long for int()."""
 
 Value = int | bool | float | str
 
@@ -88,9 +90,15 @@ def _value(knob: Knob, text: str) -> Value:
     plain = text.replace("_", "").replace(",", "")
     if knob.kind == "switch" and text.lower() in _SWITCH:
         return _SWITCH[text.lower()]
-    if knob.kind == "number" and plain.isascii() and plain.isdigit() and knob.least <= int(plain) <= _LARGEST:
+    if (
+        knob.kind == "number"
+        and len(plain) <= _DIGITS
+        and plain.isascii()
+        and plain.isdigit()
+        and knob.least <= int(plain) <= _LARGEST
+    ):
         return int(plain)
-    if knob.kind == "budget" and (text in ("declared", "undeclared") or (plain.isdigit() and int(plain) >= 1)):
+    if knob.kind == "budget" and _is_budget(text, plain):
         return int(plain) if plain.isdigit() else text
     if knob.kind == "share":
         try:
@@ -105,10 +113,16 @@ def _value(knob: Knob, text: str) -> Value:
             raise BadKnob(str(error)) from error
         return text
     expected = {
-        "switch": "on or off", "number": f"a whole number from {knob.least}", "share": "a number from 0 to 1",
-        "budget": "declared, undeclared or a whole number from 1", "groups": "cache groups",
+        "switch": "on or off", "number": f"a whole number from {knob.least:,} to {_LARGEST:,}",
+        "share": "a number from 0 to 1", "groups": "cache groups",
+        "budget": f"declared, undeclared or a whole number from 1 to {_LARGEST:,}",
     }  # fmt: skip
     raise BadKnob(f"{knob.name}: expected {expected[knob.kind]}, found {text!r}")
+
+
+def _is_budget(text: str, plain: str) -> bool:
+    named = text in ("declared", "undeclared")
+    return named or (len(plain) <= _DIGITS and plain.isascii() and plain.isdigit() and 1 <= int(plain) <= _LARGEST)
 
 
 def changed_config(config: Mapping[str, Any], changes: Sequence[Change], module: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +22,10 @@ from .whatif_turn import RefusedConfig
 
 GRID_VALUES = 9
 """How many values of a range without a step a grid runs."""
+
+
+NOTHING_RAN = Figures(**{field.name: 0 for field in fields(Figures)})
+"""Figures to try a condition on before anything ran."""
 
 
 class BadPredicate(ValueError):

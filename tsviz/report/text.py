@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from typing import Any
 
 _HIDDEN = (
@@ -18,13 +19,16 @@ _STAND_INS = {
     **dict.fromkeys(range(0xD800, 0xE000), 0xFFFD),
     **dict.fromkeys(_HIDDEN, 0xFFFD),
 }
+_EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
+_JOINER = re.compile(f"(?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])")
+"""Between two emoji a joiner hides nothing: it is left out rather than replaced."""
 _LONGEST = 200
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 def clean(text: object) -> str:
     """Return the text without characters that change direction, take no room or cannot be stored; long ones are cut."""
-    cleaned = str(text).translate(_STAND_INS)
+    cleaned = sentence(text)
     return cleaned if len(cleaned) <= _LONGEST else cleaned[: _LONGEST - 1] + "…"
 
 
@@ -35,7 +39,7 @@ def escape(text: object) -> str:
 
 def sentence(text: object) -> str:
     """Return a text of any length without the characters that `clean` replaces."""
-    return str(text).translate(_STAND_INS)
+    return _JOINER.sub("", str(text)).translate(_STAND_INS)
 
 
 def charted(text: object) -> str:

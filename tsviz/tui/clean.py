@@ -7,6 +7,7 @@ visible stand-ins, and a string is cut to a number of terminal cells, whatever i
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
@@ -24,6 +25,9 @@ _STAND_INS = {
     **dict.fromkeys(range(0xD800, 0xE000), 0xFFFD),
     **dict.fromkeys(_HIDDEN, 0xFFFD),
 }
+_EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
+_JOINER = re.compile(f"(?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])")
+"""Between two emoji a joiner only asks for one picture; left out, both are drawn, in cells that can be counted."""
 _MARKS_KEPT = 2
 _READ_AT_MOST = 4096
 _KEPT_LENGTH = 256
@@ -32,8 +36,9 @@ _KEPT_LENGTH = 256
 def clean(text: str) -> str:
     """Return `text` with controls, C1, bidi, zero-width, surrogates and stacked marks made visible or dropped.
 
-    The result never holds a character that moves a cursor, changes direction or takes no cell, except up to two
-    combining marks a letter. Cleaning twice changes nothing more.
+    A zero-width joiner between two emoji is dropped, anywhere else it is made visible. The result never holds a
+    character that moves a cursor, changes direction or takes no cell, except up to two combining marks a letter.
+    Cleaning twice changes nothing more.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -41,7 +46,7 @@ def clean(text: str) -> str:
 
 
 def _cleaned(text: str) -> str:
-    text = text.translate(_STAND_INS)
+    text = _JOINER.sub("", text).translate(_STAND_INS)
     if not any(map(unicodedata.combining, text)):
         return text
     kept: list[str] = []

@@ -52,7 +52,10 @@ def being_indexed(preparing: Preparing, width: int) -> Document:
 def too_small(_scene: Scene, columns: int, rows: int) -> Document:
     """Return a kind sentence for a terminal of `columns` x `rows`, which is smaller than the least; fits 20x5."""
     least = f"{LEAST_COLUMNS}x{LEAST_ROWS}"
-    lines = wrapped(
-        f"This terminal is {columns}x{rows}. tsviz needs {least}: make it larger, or press ctrl+q to leave.", columns
+    told = (
+        f"This terminal is {columns}x{rows}. tsviz needs {least}: make it larger, or press ctrl+q to leave.",
+        f"{columns}x{rows}, needs {least}. ctrl+q leaves.",
+        "ctrl+q leaves",
     )
-    return Lines(lines if len(lines) <= rows else wrapped(f"Needs {least}.", columns)[:rows])
+    each = [wrapped(words, columns) for words in told]
+    return Lines(next((lines for lines in each if len(lines) <= rows), each[-1][:rows]))

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from tsviz.tui.lines import Line, Span, clip
-from tsviz.tui.numbers import duration, grouped, instant
+from tsviz.tui.numbers import counted, duration, grouped, instant
 from tsviz.tui.scene import Scene
 from tsviz.tui.strip import LANE_GROUPS, LANE_ORDERS, TIME, Lane, Strip
 
-_HINTS_FROM = 150
+_HINTS_FROM, _TALLER_FROM = 150, 110
+_NONE = "no request in this window"
 
 
 def title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
     """Return which rounds are shown, how much a column is, which lanes, and how they are ordered and grouped."""
-    window, ask = strip.ask.window, strip.ask
+    window = strip.ask.window
     whole = "" if window.size == scene.whole.size else f" of {scene.rounds:,}"
     text = f"rounds {window.first:,} to {window.last:,}{whole}, {_each(strip)}"
-    lanes = sum(isinstance(lane, Lane) for lane in strip.lanes)
-    shown = (
-        f"lanes {strip.top + 1:,} to {strip.top + lanes:,} of {strip.total:,}" if lanes else "no request in this window"
-    )
-    order = f"{LANE_ORDERS[ask.order]}{', reversed' if ask.reverse else ''}"
-    words = f"{shown} {LANE_GROUPS[ask.group]}{', ' if ask.group else ''}{order}"
+    words = _lanes(strip, width)
     hints = "   + in  - out  0 all  { } pan  G group  T time" if width >= _HINTS_FROM else ""
     spans = (Span(f"{'timeline':>{label - 1}} ", "heading"), Span(text, "text"), Span(f"   {words}{hints}", "dim"))
     return clip(Line(spans), width)
+
+
+def _lanes(strip: Strip, width: int) -> str:
+    """Return which lanes are shown and in what order; without room for any, how many there are and what shows them."""
+    ask, lanes = strip.ask, sum(isinstance(lane, Lane) for lane in strip.lanes)
+    if not lanes and strip.total:
+        taller = ", or a taller terminal" if width >= _TALLER_FROM else ""
+        return f"no room for {counted(strip.total, 'lane')}: 4 then z{taller}"
+    shown = f"lanes {strip.top + 1:,} to {strip.top + lanes:,} of {strip.total:,}" if lanes else _NONE
+    order = f"{LANE_ORDERS[ask.order]}{', reversed' if ask.reverse else ''}"
+    return f"{shown} {LANE_GROUPS[ask.group]}{', ' if ask.group else ''}{order}"
 
 
 def _each(strip: Strip) -> str:

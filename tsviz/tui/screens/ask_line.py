@@ -23,7 +23,7 @@ class AskLine(ModalScreen[str | None]):
         Binding("escape", "leave", "Never mind", id="ask.leave", tooltip="Leave without an answer")
     ]
     DEFAULT_CSS = """
-    AskLine { align: center middle; background: $ground 60%; }
+    AskLine { align: center middle; }
     AskLine > Vertical {
         width: 76; max-width: 94%; height: 5; border: round $border; background: $raised; padding: 0 1;
         border-title-color: $role-title; border-title-style: bold;

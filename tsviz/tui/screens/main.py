@@ -137,7 +137,7 @@ class MainScreen(Following, Elsewhere):
         lanes = self.query_one("#timeline", Pane)
         full = as_tabs and self.scene.focus == "timeline"
         lanes.styles.height = "1fr" if full else next(most for least, most in _TIMELINE_ROWS if height >= least)
-        self.query_one("#panes").display = not full
+        self.query_one("#panes").display = not full and not small
         self.put(tabs=as_tabs)
         self.seek_strip()
 
