@@ -19,6 +19,7 @@ from tsviz.scheduler.snapshot import PLAIN, RequestState, Snapshot
 from tsviz.trace import digest, layout, privacy
 from tsviz.trace.catalogue import LEVELS
 from tsviz.trace.config import build_config, describe_config
+from tsviz.trace.endings import CLOSED, CRASHED, ENDED, REPAIRED, reason_of
 from tsviz.trace.errors import CannotRecord, Damaged
 from tsviz.trace.identities import Identities
 from tsviz.trace.reader import Bundle, Part
@@ -35,7 +36,7 @@ ENGINES = frozenset(("tokenspeed-scheduler", "tsviz-twin"))
 RULE_SETS = frozenset(("0.1.24",))
 CLOCKS = frozenset(("virtual", "monotonic"))
 SCHEDULERS = frozenset(("real", "twin"))
-ENDS = frozenset(("drained", "max_rounds", "stopped", "stalled", "scheduler_raised", "the program ended"))
+ENDS = frozenset(("drained", "max_rounds", "stopped", "stalled", "scheduler_raised", ENDED, CRASHED, REPAIRED, CLOSED))
 META = frozenset(("tool", "scheduler", "redacted"))
 VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}")
 NODE = re.compile(r"[FPDN]\d{0,6}(-\d{1,6})?")
@@ -130,11 +131,11 @@ def _end(bundle: Bundle, nodes: dict[str, str]) -> dict[str, Any] | None:
     told: dict[str, Any] = {}
     ends = bundle.end.get("parts")
     for part in bundle.parts:
-        found = ends.get(f"{part.node}/{part.rank}") if isinstance(ends, dict) else None
-        if isinstance(found, dict):
-            counts = {name: found[name] for name in COUNTS if type(found.get(name)) is int}
-            reason = {"reason": found["reason"]} if found.get("reason") in ENDS else {}
-            told[f"{nodes[part.node]}/{part.rank}"] = counts | reason
+        name = f"{part.node}/{part.rank}"
+        found = ends.get(name) if isinstance(ends, dict) else None
+        counts = {key: found[key] for key in COUNTS if type(found.get(key)) is int} if isinstance(found, dict) else {}
+        reason = reason_of(bundle.end, name)
+        told[f"{nodes[part.node]}/{part.rank}"] = counts | {"reason": reason if reason in ENDS else CLOSED}
     return {"parts": told, "error": None if bundle.end.get("error") is None else "the recording failed"}
 
 

@@ -60,6 +60,8 @@ def _meta(bundle: Bundle) -> Iterator[Left]:
     reasons = str((bundle.end or {}).get("error") or "")
     if reasons and reasons != "the recording failed":
         yield Left("end.json: error", 1, "why it ended, in free words", True)
+    if (bundle.end or {}).get("crash"):
+        yield Left("end.json: crash", 1, "the exception that ended it", True)
     for name, end in ((bundle.end or {}).get("parts") or {}).items():
         odd = {k: v for k, v in end.items() if k not in redact.COUNTS and not (k == "reason" and v in redact.ENDS)}
         if odd:

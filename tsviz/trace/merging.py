@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from . import layout
 from .catalogue import TABLES
+from .endings import reason_of
 from .errors import CannotRecord, Damaged
 from .reader import Bundle, Part
 from .whole import WholePart, last_call, write_whole
@@ -103,9 +104,10 @@ def _end(bundles: Sequence[Bundle], placed: Sequence[Placed]) -> dict[str, Any] 
     if any(bundle.end is None for bundle in bundles):
         return None
     told: dict[str, Any] = {}
-    ends = [(bundle.end or {}).get("parts") for bundle in bundles for _ in bundle.parts]
+    ends = [bundle.end or {} for bundle in bundles for _ in bundle.parts]
     for end, place in zip(ends, placed, strict=True):
-        if isinstance(end, dict) and isinstance(end.get(place.before), dict):
-            told[place.part] = end[place.before]
+        parts = end.get("parts")
+        counts = parts.get(place.before) if isinstance(parts, dict) else None
+        told[place.part] = {**(counts if isinstance(counts, dict) else {}), "reason": reason_of(end, place.before)}
     errors = [str(bundle.end["error"]) for bundle in bundles if bundle.end and bundle.end.get("error")]
     return {"parts": told, "error": "; ".join(errors) or None}
