@@ -103,6 +103,8 @@ class Keepers:
 
         `status`: the exit code of the program, or minus the number of the signal that killed it.
         """
+        from tsviz.trace.ring import NOTHING_KEPT
+
         for process in self._processes.values():
             if process.stdin is not None:
                 with contextlib.suppress(OSError):  # it ended before
@@ -119,6 +121,8 @@ class Keepers:
                         click.echo("\rwriting out what is kept", nl=False, err=True)
             if process.poll() is None:
                 said.append(f"{home}: its keeper (process {process.pid}) still writes out what is kept")
+            elif process.returncode == NOTHING_KEPT:
+                said.append(f"{home}: the recording ended early, and nothing had been committed")
             elif home.is_dir():
                 said.append(f"{home}: its keeper ended early{_why(home)}: `tsviz repair` makes a trace of it")
         clear_progress()

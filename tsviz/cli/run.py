@@ -67,17 +67,18 @@ def command(
         )  # fmt: skip
     except OSError as error:
         raise CliError(ExitCode.USAGE, f"{command[0]}: {error.strerror or error}") from error
-    rings = homes(out)
+    rings, said = homes(out), list[str]()
     if flight is not None:
         for home in rings:
             _await(home)
         keepers.look(rings)
-        for words in keepers.wait(os.waitstatus_to_exitcode(status)):
+        said = keepers.wait(os.waitstatus_to_exitcode(status))
+        for words in said:
             click.echo(f"tsviz: {words}", err=True)
     bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
     for path in bundles:
         _finish(path, quiet)
-    if not bundles and not quiet:
+    if not bundles and not said and not quiet:
         click.echo(f"tsviz: {_nothing(rings)}", err=True)
     vanish(status)
 

@@ -23,7 +23,7 @@ from tsviz.trace.drafts import draft
 from tsviz.trace.errors import TraceError
 from tsviz.trace.lock import ALIVE, GONE, recorder_of
 from tsviz.trace.reader import open_bundle
-from tsviz.trace.ring import RING_FILE, SUFFIX, TOLD, TRIGGER_FILE
+from tsviz.trace.ring import NOTHING_KEPT, RING_FILE, SUFFIX, TOLD, TRIGGER_FILE
 from tsviz.trace.whole import write_whole
 
 from .ring_http import serve
@@ -162,15 +162,17 @@ class Keeper:
         """Return whether it matters how the program ended, whose recording was closed."""
         return END not in self._triggers and not self.crash(closed=True)
 
-    def finish(self, crash: str) -> None:
-        """Write out what is kept if the end, or a crash, is a reason to, and take the ring away."""
+    def finish(self, crash: str) -> int:
+        """Write out what is kept if the end, or a crash, is a reason to, and take the ring away; return an exit code."""
         while self.step(last=True):
             pass
+        code = 0
         if crash:
-            self.write_out(f"crash: {crash}")
+            code = 0 if self.write_out(f"crash: {crash}") is not None else NOTHING_KEPT
         elif END in self._triggers:
             self.write_out("the recording ended")
         shutil.rmtree(self.home, ignore_errors=True)
+        return code
 
 
 class Told:
@@ -215,8 +217,7 @@ def keep(home: Path, told: Told | None = None) -> int:
                 closed = closed or (home / layout.END_FILE).exists()
                 if closed and told is not None and keeper.waits_for_status():
                     told.done.wait()
-                keeper.finish(keeper.crash(closed=closed, status=told.status if told is not None else 0))
-                return 0
+                return keeper.finish(keeper.crash(closed=closed, status=told.status if told is not None else 0))
             if not keeper.step():
                 time.sleep(POLL_SECONDS)
         except (TraceError, OSError, ValueError, KeyError) as error:

@@ -108,6 +108,8 @@ class Rotation:
         return self._bytes is not None and written_bytes >= self._bytes
 
 
+NOTHING_KEPT = 3
+"""A keeper's exit code: the recording crashed, and nothing had been committed."""
 TOLD = "--told"
 """Has a keeper be told on its input how the program ended; without a word there, nobody knows."""
 
