@@ -163,7 +163,7 @@ class Keeper:
         return END not in self._triggers and not self.crash(closed=True)
 
     def finish(self, crash: str) -> int:
-        """Write out what is kept if the end, or a crash, is a reason to, and take the ring away; return an exit code."""
+        """Write out what is kept if the end, or a crash, is a reason to, and take the ring away; return the code."""
         while self.step(last=True):
             pass
         code = 0
