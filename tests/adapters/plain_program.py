@@ -1,6 +1,7 @@
 """A program that knows nothing of tsviz: `plain_program.py ROUNDS MODE` serves on the real scheduler, then ends.
 
 MODE: `exit` (with 7), `kill` (SIGKILL to itself), `wait` (says so, and waits for SIGTERM, on which it exits with 9),
+`done` (ends with 0), `raise` (nobody catches it),
 `full` (no file may grow beyond 6,000 bytes),
 `fork` (a child serves as well, then both exit), `pool` (a multiprocessing child serves), `inner` (classes are taken
 from the extension module).
@@ -59,5 +60,9 @@ if __name__ == "__main__":
         process = multiprocessing.get_context("fork").Process(target=work)
         process.start()
         process.join()
+    if mode == "done":
+        sys.exit(0)
+    if mode == "raise":
+        raise KeyError("a secret of the program")
     print("said on stderr", file=sys.stderr)
     sys.exit(7)

@@ -12,6 +12,7 @@ import pytest
 from tsviz.replay.blame import BEFORE_SLICE, blame, left_out
 from tsviz.replay.findings import BY_NAME, check_part
 from tsviz.replay.index import build_index
+from tsviz.replay.overview import overview
 from tsviz.replay.recorded import PartView
 from tsviz.replay.reexecute import NoKeyframe
 from tsviz.replay.slice import BadRange, write_slice
@@ -62,6 +63,12 @@ def test_a_slice_shows_the_same_rows_counters_and_block_tables(whole: Bundle, sl
             for view, row in ((before, one), (after, two))
         ]
         assert pages[0] == pages[1]
+
+
+def test_an_overview_of_a_slice_counts_the_rounds_that_it_holds(sliced: Bundle) -> None:
+    """Rounds 30 to 45 are sixteen."""
+    (told,) = overview(sliced)["parts"]
+    assert (told["rounds"], told["first_round"], told["last_round"]) == (16, FIRST, LAST)
 
 
 def test_the_rounds_of_a_slice_are_made_again(sliced: Bundle) -> None:

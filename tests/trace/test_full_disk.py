@@ -17,6 +17,7 @@ from tests.trace.test_followers import assert_whole, step
 from tsviz.replay.verify import verify
 from tsviz.trace import compact, segments, writer
 from tsviz.trace.errors import CannotRecord
+from tsviz.trace.lock import GONE, recorder_of
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.writer import BundleWriter
 
@@ -63,7 +64,7 @@ def test_the_program_goes_on_and_the_commits_stay(
     with pytest.raises(OSError, match="No space left"):
         target.close()
     opened = open_bundle(tmp_path / "b")
-    assert opened.end is None
+    assert (opened.end, recorder_of(tmp_path / "b")) == (None, GONE)
     part = opened.parts[0]
     assert_whole(part)
     assert verify(part, real).complete

@@ -12,6 +12,7 @@ import pytest
 
 from tests.trace.lives import ROLES, record
 from tests.trace.test_identity import needles, planted
+from tsviz.replay.overview import overview
 from tsviz.replay.redact import write_redacted
 from tsviz.replay.slice import write_slice
 from tsviz.replay.survives import survey
@@ -20,6 +21,7 @@ from tsviz.scheduler import compat
 from tsviz.trace import privacy
 from tsviz.trace.columns import INTS, TEXT, Table
 from tsviz.trace.errors import CannotRecord
+from tsviz.trace.merging import TIMES, first_ns, shifted
 from tsviz.trace.reader import Bundle, open_bundle
 from tsviz.trace.tables import RECORDED
 from tsviz.trace.whole import WholePart, last_call, write_whole
@@ -134,6 +136,33 @@ def test_no_planted_secret_is_left_in_any_column_or_byte(tmp_path: Path) -> None
     assert SECRET not in found and SECRET.lower() not in found
     assert [n for n in (5, 6, 7) if str(planted(n)) in found] == []
     assert [left for left in survey(out) if left.private] == []
+
+
+def test_no_absolute_clock_is_left(tmp_path: Path) -> None:
+    """A machine that was up for 31,704 s: the first time becomes 0, differences stay, and the check says so."""
+    (part,) = open_bundle(SHIPPED[0]).parts
+    tables = {name: shifted(name, part.table(name), 31_704 * 10**9) for name in RECORDED}
+    meta = {**part.meta, "clock": "monotonic"}
+    end = {"parts": {}, "error": None, "reason": "the program ended"}
+    description = open_bundle(SHIPPED[0]).description
+    write_whole(
+        tmp_path / "up", description, [WholePart(meta, tables, part.last_round, last_call(tables["calls"]))], end
+    )
+    up = open_bundle(tmp_path / "up")
+    assert [left.what for left in survey(up) if "absolute clock" in left.what and left.private] != []
+    write_redacted(up, tmp_path / "out")
+    out = open_bundle(tmp_path / "out")
+    assert [left for left in survey(out) if left.private] == []
+    assert first_ns((name, out.parts[0].table(name)) for name in RECORDED) == 0
+    for name in ("calls", "rounds", "submissions"):
+        for column in TIMES[name]:
+            moved = zip(part.table(name)[column].to_pylist(), out.parts[0].table(name)[column].to_pylist(), strict=True)
+            assert len({a - b for a, b in moved if a is not None}) <= 1, (name, column)
+    assert digests(out) == [part.table("rounds")["digest_structural"].to_pylist()]
+    assert verify(out.parts[0], compat).complete
+    told = overview(out)["parts"][0]
+    starts = part.table("rounds")["start_ns"].to_pylist()
+    assert (told["ended"], told["seconds"]) == ("the program ended", round((starts[-1] - starts[0]) / 1e9, 3))
 
 
 def test_a_group_whose_name_may_tell_something_is_refused(tmp_path: Path) -> None:

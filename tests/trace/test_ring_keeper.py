@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import os
 import shutil
@@ -20,12 +21,12 @@ from tests.trace.test_ring import STEPS
 from tsviz.cli.main import main
 from tsviz.replay.overview import overview
 from tsviz.replay.ring_http import HEADER, HTTP_FILE, serve
-from tsviz.replay.ring_keeper import Keeper, keep
+from tsviz.replay.ring_keeper import Keeper, Told, keep
 from tsviz.replay.ring_triggers import BadTrigger, watching
 from tsviz.replay.verify import verify
 from tsviz.scheduler import compat
 from tsviz.trace.reader import open_bundle
-from tsviz.trace.ring import TRIGGER_FILE, RingOptions, ring_home, segment_directories
+from tsviz.trace.ring import NOTHING_KEPT, TRIGGER_FILE, RingOptions, ring_home, segment_directories
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACES = ROOT / "traces"
@@ -55,6 +56,8 @@ def test_a_recording_that_ended_is_written_out_and_the_ring_is_gone(
     assert verify(part, compat).complete
     told = overview(bundle)
     assert told["parts"][0]["ended"] == "ring: the recording ended"
+    held = [told["parts"][0][key] for key in ("rounds", "first_round", "last_round")]
+    assert held == [part.last_round - first + 1, first, part.last_round]
     (warning,) = told["warnings"]
     assert warning.startswith(f"N/0: rounds 1 to {first - 1} were dropped, ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
@@ -83,6 +86,95 @@ def test_a_recorder_that_died_is_a_crash_that_is_written_out(ringed: Callable[..
     (home / "recording.lock").touch()
     assert keep(home) == 0
     assert overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"].startswith("ring: crash: ")
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "reason"),
+    [({"crash": "uncaught KeyError"}, b"1", "uncaught KeyError"), ({}, b"3", "the program ended with 3"),
+     ({}, b"0", ""), ({}, b"", "")],
+)  # fmt: skip
+def test_a_crash_that_closes_the_recording_is_one(
+    ringed: Callable[..., Path], tmp_path: Path, end: dict[str, str], status: bytes, reason: str
+) -> None:
+    """An exception that nobody caught, or an exit code that is not 0; a normal end leaves nothing without `end`."""
+    home = ringed("signal:USR2")
+    (home / "end.json").write_text(json.dumps({"parts": {}, "error": None} | end))
+    assert keep(home, Told(io.BytesIO(status))) == 0
+    assert [path.name for path in tmp_path.iterdir()] == (["out"] if reason else [])
+    if reason:
+        assert overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"] == f"ring: crash: {reason}"
+
+
+def test_a_ring_without_locks_ends_with_its_program(
+    ringed: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither closed nor locked: once the program has ended, what is there is written out as a crash."""
+    monkeypatch.setattr("tsviz.replay.ring_keeper._CLOSE_SECONDS", 0.0)
+    home = ringed("signal:USR2")
+    (home / "end.json").unlink()
+    assert keep(home, Told(io.BytesIO(b"0"))) == 0
+    assert overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"].startswith("ring: crash: ")
+
+
+def test_a_crash_of_which_nothing_was_committed_is_told(ringed: Callable[..., Path], tmp_path: Path) -> None:
+    """The keeper ends with a code of its own, and nothing is left."""
+    home = ringed("signal:USR2")
+    (home / "end.json").unlink()
+    (home / "recording.lock").touch()
+    shutil.rmtree(home / "parts" / "N.0")
+    assert keep(home) == NOTHING_KEPT
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("sql:nonsense.foo < 4", "there is no table nonsense"), ("sql:pool.available_blocks < 4", "it reads decisions"),
+     ("sql:SELECT round FROM verdicts", "it reads decisions"), ("signal:KILL", "no process gets to see it"),
+     ("signal:SIGSTOP", "no process gets to see it"), ("signal:TERM", "it is the program's, or its end"),
+     ("signal:INT", "it is the program's, or its end"), ("sql:rounds.foo = 1", "no column foo")],
+)  # fmt: skip
+def test_a_trigger_that_can_never_fire_is_refused_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, why: str
+) -> None:
+    """With 2, the trigger and the reason; the program is not begun."""
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "run",
+                "--ring",
+                "20s",
+                "--trigger",
+                text,
+                "--out",
+                str(tmp_path / "out"),
+                "--",
+                "touch",
+                str(tmp_path / "x"),
+            ]
+        )
+    said = capsys.readouterr().err
+    assert (ended.value.code, text in said, why in said, list(tmp_path.iterdir())) == (2, True, True, [])
+
+
+@pytest.mark.parametrize(("mode", "code"), [("raise", 1), ("done", 0), ("exit", 7)])
+def test_a_program_under_a_ring_that_ends_badly_leaves_its_last_part(
+    real: ModuleType, tmp_path: Path, mode: str, code: int
+) -> None:
+    """An uncaught exception (by its name alone) and an exit code are crashes; where none was, no trigger fired."""
+    program = ROOT / "tests" / "adapters" / "plain_program.py"
+    run = subprocess.run(
+        [sys.executable, "-c", "from tsviz.cli.main import main; main()", "run", "--out", str(tmp_path / "out"),
+         "--ring", "60s", "--trigger", "signal:USR2", "--", sys.executable, str(program), "20", mode],
+        input="", capture_output=True, text=True, cwd=ROOT, timeout=100, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert run.returncode == code
+    assert ("no trigger fired; nothing was kept" in run.stderr) == (mode == "done")
+    assert [path.name for path in tmp_path.iterdir()] == ([] if mode == "done" else ["out"])
+    if mode != "done":
+        ended = overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"]
+        words = {"raise": "uncaught KeyError", "exit": "the program ended with 7"}
+        assert ended == f"ring: crash: {words[mode]}"
 
 
 def test_a_word_from_outside_writes_what_is_kept(ringed: Callable[..., Path], tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ async def rest(pilot: Pilot[None]) -> None:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> MainScreen:
-    """Press keys and wait until what they asked for is shown."""
+    """Press keys, the first once the trace is open, and wait until what they asked for is shown."""
+    await settle(pilot)
     for key in keys:
         await pilot.press(key)
         await settle(pilot)

@@ -36,26 +36,26 @@ def test_a_timeline_without_room_says_how_many_requests_there_are_and_what_shows
 
 def test_zooming_keeps_the_round_in_its_place() -> None:
     """Round 50 of 1..100 stands in the middle; half as wide it still does: 25 to 74; and back it is the whole."""
-    half = Window(1, 100).zoomed(1, 50, 100)
+    half = Window(1, 100).zoomed(1, 50, Window(1, 100))
     assert half == Window(26, 75)
-    assert half.zoomed(-1, 50, 100) == Window(1, 100)
+    assert half.zoomed(-1, 50, Window(1, 100)) == Window(1, 100)
 
 
 def test_a_window_ends_at_the_ends_of_the_trace() -> None:
     """Zoomed around round 1, panned to the left and zoomed out beyond the trace it stays in 1..100."""
-    assert Window(1, 100).zoomed(1, 1, 100) == Window(1, 50)
-    assert Window(1, 50).panned(-7, 100) == Window(1, 50)
-    assert Window(60, 100).panned(100, 100) == Window(60, 100)
-    assert Window(1, 8).zoomed(1, 3, 100) == Window(1, 8)
-    assert Window(1, 3).zoomed(-1, 3, 3) == Window(1, 3)
+    assert Window(1, 100).zoomed(1, 1, Window(1, 100)) == Window(1, 50)
+    assert Window(1, 50).panned(-7, Window(1, 100)) == Window(1, 50)
+    assert Window(60, 100).panned(100, Window(1, 100)) == Window(60, 100)
+    assert Window(1, 8).zoomed(1, 3, Window(1, 100)) == Window(1, 8)
+    assert Window(1, 3).zoomed(-1, 3, Window(1, 3)) == Window(1, 3)
     assert NO_WINDOW.size == 0
 
 
 def test_a_window_follows_a_round_that_leaves_it() -> None:
     """Round 60 enters 1..40 from the right with a quarter of the window before it; round 30 enters 50..89 from left."""
-    assert Window(1, 40).with_round(20, 100) == Window(1, 40)
-    assert Window(1, 40).with_round(60, 100) == Window(50, 89)
-    assert Window(50, 89).with_round(30, 100) == Window(1, 40)
+    assert Window(1, 40).with_round(20, Window(1, 100)) == Window(1, 40)
+    assert Window(1, 40).with_round(60, Window(1, 100)) == Window(50, 89)
+    assert Window(50, 89).with_round(30, Window(1, 100)) == Window(1, 40)
 
 
 @pytest.mark.parametrize(("size", "cells"), [(1, 7), (3, 10), (10, 10), (97, 10), (22_685, 185), (8, 185)])

@@ -14,12 +14,13 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
+from tsviz.trace.endings import CRASHED, ENDED
 from tsviz.trace.recorder import Recorder
 from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
 from tsviz.trace.tokens import IDENTITY
@@ -68,6 +69,7 @@ class Live:
         self._writer: ApartWriter | None = None
         self._ranks: dict[str, int] = {}
         self._failed = False
+        self._crash = ""
 
     def open(self, module: Any, config: Any) -> Recorder:
         """Return the recorder of a scheduler that was built; one that forgets everything where recording fails."""
@@ -109,6 +111,7 @@ class Live:
         if ring is not None and self._options.keeper:
             start_keeper(path)
         atexit.register(self.close)
+        self._watch_crashes()
         if (util := sys.modules.get("multiprocessing.util")) is not None:
             util.Finalize(None, self.close, exitpriority=-100)  # its processes end without atexit
         return writer
@@ -116,17 +119,30 @@ class Live:
     def close(self) -> None:
         """Write what is left and close the bundle, uncompacted: the program is about to end and does not wait."""
         if self._writer is not None:
+            crash = self._crash or _crash(sys.exc_info()[1])  # a process of multiprocessing ends while it is raised
+            reason = {"reason": CRASHED if crash else ENDED}
+            parts = {f"{node}/{rank}": reason for node, last in self._ranks.items() for rank in range(last + 1)}
+            end = {"parts": parts, "error": None, **reason} | ({"crash": crash} if crash else {})
             try:
-                self._writer.close({"parts": {}, "error": None, "reason": "the program ended"}, compacted=False,
-                                   patience_seconds=_PATIENCE_SECONDS)  # fmt: skip
+                self._writer.close(end, compacted=False, patience_seconds=_PATIENCE_SECONDS)
             except Exception as error:
                 _tell(f"recording stopped early: {type(error).__name__}: {error}")
+
+    def _watch_crashes(self) -> None:
+        """Note an exception that nobody catches, in front of what the program does with it."""
+        theirs = sys.excepthook
+
+        def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            self._crash = _crash(error)
+            theirs(kind, error, trace)
+
+        sys.excepthook = hook
 
     def forked(self) -> None:
         """Begin anew in a child process: the bundle and what was built before are the parent's."""
         if self._writer is not None:
             self._writer.abandon()
-        self._writer, self._ranks, self._failed = None, {}, False
+        self._writer, self._ranks, self._failed, self._crash = None, {}, False, ""
 
 
 def claim(out: Path, suffix: str = "") -> Path:
@@ -164,6 +180,13 @@ def install(module: ModuleType, options: LiveOptions) -> Live:
 def install_from_environment(module: ModuleType) -> Live:
     """Install with the options that `tsviz run` left in the environment. Raises ValueError, TypeError, KeyError."""
     return install(module, LiveOptions.from_text(os.environ[OPTIONS_VARIABLE]))
+
+
+def _crash(error: BaseException | None) -> str:
+    """Return why an exception that ends the process is a crash, without its words; empty where it is none."""
+    if isinstance(error, SystemExit):
+        return f"the process ended with {error.code}" if isinstance(error.code, int) and error.code else ""
+    return "" if error is None else f"uncaught {type(error).__name__}"
 
 
 def _tell(words: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -36,4 +37,10 @@ def command(trace: str, form: str) -> None:
             click.echo(f"{'workload' if key == next(iter(view['workload'])) else '':<10} {clean(f'{key}: {value}')}")
     for warning in view["warnings"]:
         click.echo(f"{'warning':<10} {clean(warning)}")
-    print_rows(view["parts"], "table")
+    print_rows(_rows(view["parts"]), "table")
+
+
+def _rows(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parts as the table shows them: which rounds they are where one begins behind round 1."""
+    hidden = () if any((part["first_round"] or 1) > 1 for part in parts) else ("first_round", "last_round")
+    return [{key: value for key, value in part.items() if key not in hidden} for part in parts]

@@ -77,7 +77,6 @@ def command(
     from tsviz.engine.workloads.errors import WorkloadError
     from tsviz.engine.workloads.registry import load
     from tsviz.trace.errors import CannotRecord
-    from tsviz.trace.ring import KEEPER_LOG
 
     from .recording import Recording, RefusedConfig
 
@@ -126,10 +125,8 @@ def command(
         stop.clear()
     seconds = time.monotonic() - began
     click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
-    for home in keepers.wait():
-        click.echo(
-            f"{home}: its keeper ended early ({home / KEEPER_LOG}): `tsviz repair` makes a trace of it", err=True
-        )
+    for words in keepers.wait():
+        click.echo(words, err=True)
     for reason, count in requests.skipped.items():
         click.echo(f"{count} input rows skipped: {reason}", err=True)
     print_rows([summary_row(name, summary) for name, summary in summaries.items()], form)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _STARTS = 3
+_FINISH_SECONDS = 120.0
+"""How long a keeper is waited for that writes out what is kept; it goes on without being waited for."""
 
 
 def ring_options(function: F) -> F:
@@ -37,7 +42,7 @@ def ring_options(function: F) -> F:
 
 def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int) -> RingOptions | None:
     """Return what the options ask for; None for a recording of everything. Raises CliError."""
-    from tsviz.replay.ring_triggers import BadTrigger, watching
+    from tsviz.replay.ring_triggers import BadTrigger, check
     from tsviz.trace.ring import RingOptions, parse_ring
 
     if ring is None:
@@ -46,7 +51,7 @@ def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int) -> RingOptio
         return None
     try:
         seconds, size = parse_ring(ring)
-        watching(list(triggers))
+        check(list(triggers))
     except (ValueError, BadTrigger) as error:
         raise CliError(ExitCode.USAGE, f"--ring, --trigger: {error}") from error
     return RingOptions(seconds, size, triggers, keep)
@@ -64,7 +69,9 @@ def signals_of(ring: RingOptions | None) -> list[signal.Signals]:
 class Keepers:
     """Keepers of the rings of one command. One that ends before its recording is started again, a few times."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, told: bool = False) -> None:
+        """`told`: the first ring is the program's, whose exit code `wait` is given."""
+        self._told = told
         self._processes: dict[Path, subprocess.Popen[bytes]] = {}
         self._starts: dict[Path, int] = {}
 
@@ -79,7 +86,7 @@ class Keepers:
                 continue
             self._starts[home] = self._starts.get(home, 0) + 1
             try:
-                self._processes[home] = start_keeper(home)
+                self._processes[home] = start_keeper(home, told=self._told and home == homes[0])
             except OSError as error:
                 click.echo(f"tsviz: no keeper for {home}: {error}", err=True)
 
@@ -91,17 +98,46 @@ class Keepers:
             if home.is_dir():
                 pull(home, reason)
 
-    def wait(self) -> list[Path]:
-        """Wait for all of them to write out what they do at the end; return the rings that were left as they are."""
-        left = []
+    def wait(self, status: int = 0) -> list[str]:
+        """Wait for all of them to write out what they do at the end; return what is to be said of those that did not.
+
+        `status`: the exit code of the program, or minus the number of the signal that killed it.
+        """
+        from tsviz.trace.ring import NOTHING_KEPT
+
+        for process in self._processes.values():
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):  # it ended before
+                    process.stdin.write(str(status).encode())
+                    process.stdin.close()
+        said = []
+        until = time.monotonic() + _FINISH_SECONDS
         for home, process in self._processes.items():
-            while process.poll() is None:
+            while process.poll() is None and time.monotonic() < until:
                 try:
                     process.wait(1.0)
                 except subprocess.TimeoutExpired:
                     if sys.stderr.isatty():
                         click.echo("\rwriting out what is kept", nl=False, err=True)
-            if home.is_dir():
-                left.append(home)
+            if process.poll() is None:
+                said.append(f"{home}: its keeper (process {process.pid}) still writes out what is kept")
+            elif process.returncode == NOTHING_KEPT:
+                said.append(f"{home}: the recording ended early, and nothing had been committed")
+            elif home.is_dir():
+                said.append(f"{home}: its keeper ended early{_why(home)}: `tsviz repair` makes a trace of it")
         clear_progress()
-        return left
+        return said
+
+
+def _why(home: Path) -> str:
+    """Return what a keeper said last, or that it had no room to; empty where nothing is known."""
+    from tsviz.trace.ring import KEEPER_LOG
+
+    try:
+        words = (home / KEEPER_LOG).read_text("utf-8", "replace").strip().rpartition("\n")[2]
+        room = os.statvfs(home)
+    except OSError:
+        return ""
+    if not room.f_bavail or (room.f_files and not room.f_favail):
+        return " (there is no room on the disk)"
+    return f" ({words[:200]})" if words else ""

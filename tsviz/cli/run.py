@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tsviz.adapters.live import LiveOptions
 
 _FINISH_SECONDS = 60.0
+_BEGIN_SECONDS = 10.0
+"""How long a writing process may take to begin; the program may have been killed before it had one."""
 
 
 @click.command(
@@ -55,7 +57,7 @@ def command(
 
     if any(path.exists() for path in bundle_paths(out)[:2]):
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
-    flight, keepers = ring_of(ring, trigger, keep), Keepers()
+    flight, keepers = ring_of(ring, trigger, keep), Keepers(told=True)
     options = LiveOptions(str(out.absolute()), tokens, None if flight is None else flight.values(), keeper=False)
     try:
         status = run_through(
@@ -65,15 +67,19 @@ def command(
         )  # fmt: skip
     except OSError as error:
         raise CliError(ExitCode.USAGE, f"{command[0]}: {error.strerror or error}") from error
+    rings, said = homes(out), list[str]()
     if flight is not None:
-        keepers.look(homes(out))
-        for home in keepers.wait():
-            click.echo(f"tsviz: {home}: its keeper ended early: `tsviz repair` makes a trace of it", err=True)
+        for home in rings:
+            _await(home)
+        keepers.look(rings)
+        said = keepers.wait(os.waitstatus_to_exitcode(status))
+        for words in said:
+            click.echo(f"tsviz: {words}", err=True)
     bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
     for path in bundles:
         _finish(path, quiet)
-    if not bundles and not quiet:
-        click.echo("tsviz: no scheduler of tokenspeed_scheduler was built; nothing was recorded", err=True)
+    if not bundles and not said and not quiet:
+        click.echo(f"tsviz: {_nothing(rings)}", err=True)
     vanish(status)
 
 
@@ -109,6 +115,30 @@ def environment(options: LiveOptions) -> dict[str, str]:
     }
 
 
+def _nothing(rings: list[Path]) -> str:
+    """Return why there is no trace at the end."""
+    if not rings:
+        return "no scheduler of tokenspeed_scheduler was built; nothing was recorded"
+    left = [str(home) for home in rings if home.is_dir()]
+    return f"nothing was written out; what is left is in {', '.join(left)}" if left else (
+        "no trigger fired; nothing was kept")  # fmt: skip
+
+
+def _await(path: Path) -> None:
+    """Wait for what writes at `path`, a process of its own, which begins and ends a little later than the program."""
+    from tsviz.trace import layout
+    from tsviz.trace.lock import ALIVE, recorder_of
+    from tsviz.trace.ring import RING_FILE
+
+    began = time.monotonic()
+    while not any((path / name).exists() for name in (layout.BUNDLE_FILE, RING_FILE)):
+        if time.monotonic() - began > _BEGIN_SECONDS or not path.is_dir() or not os.statvfs(path).f_bavail:
+            break
+        time.sleep(0.05)
+    while recorder_of(path) == ALIVE and time.monotonic() - began < _FINISH_SECONDS:
+        time.sleep(0.05)
+
+
 def _finish(path: Path, quiet: bool) -> None:
     """Compact a bundle whose process closed it, and say what is in it."""
     from tsviz.trace import compact, layout
@@ -117,9 +147,7 @@ def _finish(path: Path, quiet: bool) -> None:
     from tsviz.trace.reader import open_bundle
 
     words: list[Any]
-    until = time.monotonic() + _FINISH_SECONDS
-    while recorder_of(path) == ALIVE and time.monotonic() < until:
-        time.sleep(0.05)  # what writes is a process of its own, which ends a little later
+    _await(path)
     try:
         bundle = open_bundle(path)
         if bundle.end is not None:
@@ -127,7 +155,9 @@ def _finish(path: Path, quiet: bool) -> None:
                 compact.compact_part(part.directory)
             bundle = open_bundle(path)
         words = [f"{part.node}/{part.rank}: {part.last_round:,} rounds" for part in bundle.parts]
-        if bundle.end is None:
+        if recorder_of(path) == ALIVE:
+            words.append("still being written")
+        elif bundle.end is None:
             words.append("not closed (killed, or no room on the disk): complete up to its last commit")
     except (TraceError, OSError) as error:
         words = [str(error)]

@@ -6,13 +6,17 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from tsviz.trace.endings import reason_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.layout import END_FILE
 from tsviz.trace.reader import Bundle, Part
 
 
 def overview(bundle: Bundle) -> dict[str, Any]:
-    """Return identity, origin, parts and warnings of a bundle. Raises `TraceError`."""
+    """Return identity, origin, parts and warnings of a bundle. Raises `TraceError`.
+
+    `rounds` of a part is how many are recorded, from `first_round` to `last_round`; both None where none is.
+    """
     meta = bundle.meta
     workload = meta.get("workload")
     command = meta.get("command")
@@ -32,10 +36,8 @@ def overview(bundle: Bundle) -> dict[str, Any]:
 def _part(part: Part, end: dict[str, Any] | None, *, damaged: bool) -> dict[str, Any]:
     rounds, submissions, events = part.table("rounds"), part.table("submissions"), part.table("events")
     name = f"{part.node}/{part.rank}"
-    parts = (end or {}).get("parts")
-    ended = parts.get(name, {}) if isinstance(parts, dict) else {}
-    unsaid = f"unknown: {END_FILE} is damaged" if damaged else "not closed"
-    times = pc.max(rounds["start_ns"]).as_py()
+    times, ends = pc.min_max(rounds["start_ns"]).as_py(), pc.min_max(rounds["round"]).as_py()
+    first_ns = 0 if part.clock == "virtual" else times["min"]  # a virtual clock begins with the run
     kinds = pc.value_counts(events["kind"].cast("string")).to_pylist()
     counts = {entry["values"]: entry["counts"] for entry in kinds}
     return {
@@ -43,14 +45,16 @@ def _part(part: Part, end: dict[str, Any] | None, *, damaged: bool) -> dict[str,
         "role": str(part.meta.get("role", "?")),
         "engine": f"{part.engine.get('name', '?')} {part.engine.get('version', '?')}",
         "rule_set": part.rule_set,
-        "rounds": part.last_round,
+        "rounds": len(rounds),
+        "first_round": ends["min"],
+        "last_round": ends["max"],
         "rows": part.rows("operations"),
         "requests": len(submissions),
         "finished": counts.get("finish", 0) + counts.get("succeeded", 0),
         "aborted": counts.get("abort", 0) + counts.get("failed", 0),
         "retractions": pc.sum(rounds["retracted_requests"]).as_py() or 0,
-        "seconds": None if times is None else round(times / 1e9, 3),
-        "ended": str(ended.get("reason", unsaid)) if isinstance(ended, dict) else unsaid,
+        "seconds": None if times["max"] is None else round((times["max"] - first_ns) / 1e9, 3),
+        "ended": f"unknown: {END_FILE} is damaged" if damaged else reason_of(end, name),
     }
 
 

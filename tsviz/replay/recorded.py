@@ -106,6 +106,7 @@ class PartView:
             parts=tuple(f"{p.node}/{p.rank}" for p in bundle.parts),
             groups=tuple(str(group["group_id"]) for group in part.config["cache_groups"]),
             frontier=self._inside.frontier,
+            first_round=int(self._numbers[0]) if len(self._numbers) else 1,
         )
 
     @cached_property
@@ -202,12 +203,17 @@ class PartView:
         return RecordedRows(self._source, self._transfers)
 
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
-        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
-        low, high = np.searchsorted(self._numbers, (first_round, last_round + 1))
+        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included.
+
+        -1 stands for a piece of which no round is recorded.
+        """
         usable = max(0, int(self._part.config["num_device_pages"]) - 1)
-        empty = self._empty_pages[low:high]
-        starts = edges(0, len(empty) - 1, buckets)[:-1]
-        return tuple((usable - np.minimum.reduceat(empty, starts)).tolist()) if len(starts) else ()
+        at = np.searchsorted(self._numbers, edges(first_round, last_round, buckets))
+        most = np.full(len(at) - 1, -1, np.int64)
+        held = np.flatnonzero(np.diff(at))
+        if len(held):
+            most[held] = usable - np.minimum.reduceat(self._empty_pages[: at[-1]], at[held])
+        return tuple(most.tolist())
 
     @cached_property
     def pages(self) -> PagesHistory:
@@ -223,7 +229,10 @@ class PartView:
     def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
         """Return the requests that are there in some round of a window, in order of submission."""
         life = self._life
-        there = life.accepted & (life.submitted <= min(last_round, self.head.rounds)) & (life.end_round >= first_round)
+        begin = max(first_round, self.head.first_round)
+        there = life.accepted & (life.submitted <= min(last_round, self.head.rounds)) & (life.end_round >= begin)
+        if last_round < begin:
+            return ()
         first, last = life.submitted.tolist(), life.end_round.tolist()
         return tuple(
             Lane(s, life.names[s], first[s], None if last[s] == NEVER else last[s])
@@ -233,8 +242,11 @@ class PartView:
     def timeline(
         self, first_round: int, last_round: int, columns: int, submissions: Sequence[int]
     ) -> tuple[bytes, ...]:
-        """Return a lane a submission, a byte a column: the code in `CELLS` of the state that holds longest in it."""
-        at = edges(first_round, last_round, columns)
+        """Return a lane a submission, a byte a column: the code in `CELLS` of the state that holds longest in it.
+
+        Rounds before the first that is recorded say nothing.
+        """
+        at = np.maximum(edges(first_round, last_round, columns), self.head.first_round)
         return tuple(self._runs.lane(submission, at) for submission in submissions)
 
     @cached_property

@@ -19,8 +19,10 @@ from tsviz.scheduler.snapshot import PLAIN, RequestState, Snapshot
 from tsviz.trace import digest, layout, privacy
 from tsviz.trace.catalogue import LEVELS
 from tsviz.trace.config import build_config, describe_config
+from tsviz.trace.endings import CLOSED, CRASHED, ENDED, REPAIRED, reason_of
 from tsviz.trace.errors import CannotRecord, Damaged
 from tsviz.trace.identities import Identities
+from tsviz.trace.merging import TIMES, first_ns, shifted
 from tsviz.trace.reader import Bundle, Part
 from tsviz.trace.rounds import BookState
 from tsviz.trace.tables import RECORDED
@@ -35,7 +37,7 @@ ENGINES = frozenset(("tokenspeed-scheduler", "tsviz-twin"))
 RULE_SETS = frozenset(("0.1.24",))
 CLOCKS = frozenset(("virtual", "monotonic"))
 SCHEDULERS = frozenset(("real", "twin"))
-ENDS = frozenset(("drained", "max_rounds", "stopped", "stalled", "scheduler_raised", "the program ended"))
+ENDS = frozenset(("drained", "max_rounds", "stopped", "stalled", "scheduler_raised", ENDED, CRASHED, REPAIRED, CLOSED))
 META = frozenset(("tool", "scheduler", "redacted"))
 VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}")
 NODE = re.compile(r"[FPDN]\d{0,6}(-\d{1,6})?")
@@ -47,11 +49,13 @@ def write_redacted(bundle: Bundle, out: Path) -> list[str]:
     Raises CannotRecord when the path is taken or a cache group has a name that tells something, `TraceError`, OSError.
     """
     tables = [_tables(part) for part in bundle.parts]
+    begin_ns = begin_of(bundle)
     names = privacy.new_names(set().union(*(privacy.request_ids(found) for found in tables)))
     nodes = _nodes(bundle)
     parts, said = [], []
     for part, found in zip(bundle.parts, tables, strict=True):
         kept = {name: privacy.redacted(RECORDED[name], rows, names) for name, rows in found.items()}
+        kept = {name: shifted(name, rows, -begin_ns) for name, rows in kept.items()}
         if part.rows("keyframes"):
             if part.token_mode == FULL:
                 said.append(
@@ -74,8 +78,17 @@ def write_redacted(bundle: Bundle, out: Path) -> list[str]:
             "scheduler": scheduler if scheduler in SCHEDULERS else "unknown",
         },
     }  # fmt: skip
-    write_whole(out, description, parts, _end(bundle, nodes))
+    write_whole(out, description, parts, _end(bundle, nodes, begin_ns))
     return said
+
+
+def begin_of(bundle: Bundle) -> int:
+    """Return the first time of a bundle's parts, on a clock that tells how long its machine had been up.
+
+    A virtual clock begins with its run, and tells nothing.
+    """
+    parts = [part for part in bundle.parts if part.clock != "virtual"]
+    return first_ns((name, part.table(name)) for part in parts for name in TIMES) or 0
 
 
 def _tables(part: Part) -> dict[str, pa.Table]:
@@ -123,18 +136,20 @@ def _part_meta(part: Part, node: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _end(bundle: Bundle, nodes: dict[str, str]) -> dict[str, Any] | None:
+def _end(bundle: Bundle, nodes: dict[str, str], begin_ns: int) -> dict[str, Any] | None:
     """Return how a recording ended: counts, and reasons of the closed list."""
     if bundle.end is None:
         return None
     told: dict[str, Any] = {}
     ends = bundle.end.get("parts")
     for part in bundle.parts:
-        found = ends.get(f"{part.node}/{part.rank}") if isinstance(ends, dict) else None
-        if isinstance(found, dict):
-            counts = {name: found[name] for name in COUNTS if type(found.get(name)) is int}
-            reason = {"reason": found["reason"]} if found.get("reason") in ENDS else {}
-            told[f"{nodes[part.node]}/{part.rank}"] = counts | reason
+        name = f"{part.node}/{part.rank}"
+        found = ends.get(name) if isinstance(ends, dict) else None
+        counts = {key: found[key] for key in COUNTS if type(found.get(key)) is int} if isinstance(found, dict) else {}
+        if "end_ns" in counts:
+            counts["end_ns"] = max(0, counts["end_ns"] - begin_ns)
+        reason = reason_of(bundle.end, name)
+        told[f"{nodes[part.node]}/{part.rank}"] = counts | {"reason": reason if reason in ENDS else CLOSED}
     return {"parts": told, "error": None if bundle.end.get("error") is None else "the recording failed"}
 
 

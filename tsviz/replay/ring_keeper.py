@@ -12,17 +12,18 @@ import contextlib
 import os
 import shutil
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tsviz.trace import layout
 from tsviz.trace.drafts import draft
 from tsviz.trace.errors import TraceError
-from tsviz.trace.lock import GONE, recorder_of
+from tsviz.trace.lock import ALIVE, GONE, recorder_of
 from tsviz.trace.reader import open_bundle
-from tsviz.trace.ring import RING_FILE, SUFFIX, TRIGGER_FILE
+from tsviz.trace.ring import NOTHING_KEPT, RING_FILE, SUFFIX, TOLD, TRIGGER_FILE
 from tsviz.trace.whole import write_whole
 
 from .ring_http import serve
@@ -34,6 +35,8 @@ _DUTY = 4
 """Triggers look at most a fifth of the time."""
 _FAULTS = 3
 _START_SECONDS = 60.0
+_CLOSE_SECONDS = 5.0
+"""How long after its program a recording is closed at the latest, where no lock says it."""
 
 
 class Keeper:
@@ -145,21 +148,59 @@ class Keeper:
     def _problem(self, words: str) -> None:
         if words not in self.problems:
             self.problems.append(words[:300])
-            print(words, file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # the log is on the disk that may be full
+                print(words, file=sys.stderr, flush=True)
 
-    def finish(self, *, closed: bool) -> None:
-        """Write out what is kept if the end is a reason to, and take the ring away."""
+    def crash(self, *, closed: bool, status: int = 0) -> str:
+        """Return why the end is a crash, empty for one that is none; `status` is the exit code of the program."""
+        if not closed:
+            return "the process ended without closing the recording"
+        words = layout.read_json(self.home / layout.END_FILE).get("crash")
+        return str(words)[:200] if words else f"the program ended with {status}" if status else ""
+
+    def waits_for_status(self) -> bool:
+        """Return whether it matters how the program ended, whose recording was closed."""
+        return END not in self._triggers and not self.crash(closed=True)
+
+    def finish(self, crash: str) -> int:
+        """Write out what is kept if the end, or a crash, is a reason to, and take the ring away; return the code."""
         while self.step(last=True):
             pass
-        if not closed:
-            self.write_out("crash: the process ended without closing the recording")
+        code = 0
+        if crash:
+            code = 0 if self.write_out(f"crash: {crash}") is not None else NOTHING_KEPT
         elif END in self._triggers:
             self.write_out("the recording ended")
         shutil.rmtree(self.home, ignore_errors=True)
+        return code
 
 
-def keep(home: Path) -> int:
-    """Keep a ring until its recording has ended. Returns an exit code."""
+class Told:
+    """What is told of the program by whoever started this keeper, on the input: its exit code, once it has ended."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self.done = threading.Event()
+        self.status = 0
+        self._source, self._ended = source, 0.0
+        threading.Thread(target=self._read, name="tsviz-told", daemon=True).start()
+
+    def _read(self) -> None:
+        words = self._source.read(16).decode("ascii", "replace").strip()
+        if words.lstrip("-").isdigit():
+            self.status, self._ended = int(words), time.monotonic()
+        self.done.set()
+
+    def long_ago(self) -> bool:
+        """Return whether the program has ended, and its recording had the time to."""
+        return self._ended > 0 and time.monotonic() - self._ended > _CLOSE_SECONDS
+
+
+def keep(home: Path, told: Told | None = None) -> int:
+    """Keep a ring until its recording has ended. Returns an exit code.
+
+    A recording has ended when it is closed, when its lock is nobody's, or, where there are no locks, when the program
+    has ended long enough ago.
+    """
     until = time.monotonic() + _START_SECONDS
     while not (home / RING_FILE).exists() and time.monotonic() < until:
         time.sleep(POLL_SECONDS)  # the recorder makes the folder first
@@ -169,18 +210,23 @@ def keep(home: Path) -> int:
             server = serve(home, int(text.removeprefix("http:")))
     while True:
         closed = (home / layout.END_FILE).exists()
-        ended = closed or recorder_of(home) == GONE
+        recorder = recorder_of(home)
+        ended = closed or recorder == GONE or (recorder != ALIVE and told is not None and told.long_ago())
         try:
             if ended:
-                keeper.finish(closed=closed or (home / layout.END_FILE).exists())
-                return 0
+                closed = closed or (home / layout.END_FILE).exists()
+                if closed and told is not None and keeper.waits_for_status():
+                    told.done.wait()
+                return keeper.finish(keeper.crash(closed=closed, status=told.status if told is not None else 0))
             if not keeper.step():
                 time.sleep(POLL_SECONDS)
         except (TraceError, OSError, ValueError, KeyError) as error:
             faults += 1
-            traceback.print_exc()
+            with contextlib.suppress(OSError):  # the log is on the disk that may be full
+                traceback.print_exc()
+                if faults > _FAULTS:
+                    print(f"the keeper gives up: {error}", file=sys.stderr, flush=True)
             if faults > _FAULTS:
-                print(f"the keeper gives up: {error}", file=sys.stderr)
                 return 1
             time.sleep(POLL_SECONDS)
         finally:
@@ -191,4 +237,4 @@ def keep(home: Path) -> int:
 if __name__ == "__main__":
     with contextlib.suppress(OSError):
         os.nice(10)
-    sys.exit(keep(Path(sys.argv[1])))
+    sys.exit(keep(Path(sys.argv[1]), Told(sys.stdin.buffer) if TOLD in sys.argv[2:] else None))

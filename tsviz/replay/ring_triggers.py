@@ -14,6 +14,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tsviz.query.predicate import positions
 from tsviz.query.problem import QueryError
 from tsviz.trace.reader import Bundle
 
@@ -23,6 +24,9 @@ from .hits import Near, Wanted, hits_apart
 from .predicates import Finding
 
 END, CRASH = "end", "crash"
+SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM, signal.SIGWINCH)
+"""Signals that can be a trigger."""
+_UNSEEN = (signal.SIGKILL, signal.SIGSTOP)
 _FINDING = re.compile(r"([a-z_]+)(?:>(\d{1,9}))?")
 
 
@@ -94,6 +98,27 @@ def watching(texts: list[str]) -> list[Watching]:
     return found
 
 
+def check(texts: list[str]) -> None:
+    """Raise BadTrigger for a trigger that is none, or that could never fire."""
+    watching(texts)
+    for text in texts:
+        kind, _, rest = text.partition(":")
+        if kind == "sql":
+            try:
+                asked = positions(rest.strip())
+            except QueryError as error:
+                raise BadTrigger(f"{text!r} can never fire: {error}") from error
+            if asked.needs_decisions:
+                raise BadTrigger(
+                    f"{text!r} can never fire: it reads decisions, which a ring does not hold;"
+                    " expected recorded tables, such as rounds, operations or events"
+                )
+        elif kind == "signal" and (number := number_of(rest)) not in SIGNALS:
+            names = ", ".join(each.name.removeprefix("SIG") for each in SIGNALS)
+            why = "no process gets to see it" if number in _UNSEEN else "it is the program's, or its end"
+            raise BadTrigger(f"{text!r} can never fire: {why}; expected one of {names}")
+
+
 def _finding(text: str, rest: str) -> FindingTrigger:
     names = [name for name, check in BY_NAME.items() if check.needs == RECORDED]
     match = _FINDING.fullmatch(rest.strip())
@@ -116,4 +141,4 @@ def number_of(name: str) -> signal.Signals | None:
     return getattr(signal.Signals, name if name.startswith("SIG") else f"SIG{name}", None)
 
 
-__all__ = ["CRASH", "END", "BadTrigger", "QueryError", "Watching", "number_of", "watching"]
+__all__ = ["CRASH", "END", "BadTrigger", "QueryError", "Watching", "check", "number_of", "watching"]

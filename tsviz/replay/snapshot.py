@@ -186,6 +186,8 @@ class TraceHead:
     groups: tuple[str, ...] = ()
     """Names of the cache groups."""
     frontier: Frontier = Frontier("none", 0)
+    first_round: int = 1
+    """The first round that is recorded: a later one than 1 in a slice, and where a flight recorder dropped the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,10 @@ def _meta(bundle: Bundle) -> Iterator[Left]:
     reasons = str((bundle.end or {}).get("error") or "")
     if reasons and reasons != "the recording failed":
         yield Left("end.json: error", 1, "why it ended, in free words", True)
+    if redact.begin_of(bundle):
+        yield Left("calls.time_ns", 1, "an absolute clock: how long the machine had been up", True)
+    if (bundle.end or {}).get("crash"):
+        yield Left("end.json: crash", 1, "the exception that ended it", True)
     for name, end in ((bundle.end or {}).get("parts") or {}).items():
         odd = {k: v for k, v in end.items() if k not in redact.COUNTS and not (k == "reason" and v in redact.ENDS)}
         if odd:
@@ -130,7 +134,7 @@ def _column(part: Part, table: Table, column: Column, values: pa.ChunkedArray) -
     if column.name == "pages" and table.name in ("submissions", "key_prefixes"):
         return len(values), "which prefix pages are equal", False
     if column.name in ("prompt_tokens", "token_count", "time_ns"):
-        return len(values), {"time_ns": "when things happened"}.get(column.name, "lengths"), False
+        return len(values), {"time_ns": "times between things"}.get(column.name, "lengths"), False
     return None
 
 

@@ -38,7 +38,7 @@ class RecordingLock:
                 self._path.unlink()
 
     def abandon(self) -> None:
-        """Let go of a parent process's lock in its child: it ends with the parent alone."""
+        """Let go of the lock and leave its file: a parent's, in its child, or that of a recording that failed."""
         if self._file is not None:
             self._file.close()
             self._file = None

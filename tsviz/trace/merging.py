@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from . import layout
 from .catalogue import TABLES
+from .endings import reason_of
 from .errors import CannotRecord, Damaged
 from .reader import Bundle, Part
 from .whole import WholePart, last_call, write_whole
 
 RANKS, RESTARTS = "ranks", "restarts"
-_TIMES = {
+TIMES = {
     "calls": ("time_ns",), "rounds": ("start_ns",), "forwards": ("start_ns", "end_ns"), "submissions": ("arrival_ns",),
     "device_ops": ("submit_ns", "start_ns", "end_ns"),
 }  # fmt: skip
@@ -56,7 +57,7 @@ def merge_bundles(bundles: Sequence[Bundle], out: Path, *, same: str = RANKS) ->
         taken.add((node, rank))
         placed.append(Placed(bundle.name, f"{part.node}/{part.rank}", f"{node}/{rank}"))
         shift = 0 if virtual else clock_offset_ns(bundle) - axis
-        tables = {name: _shifted(name, part.table(name), shift) for name in TABLES}
+        tables = {name: shifted(name, part.table(name), shift) for name in TABLES}
         written.append(WholePart({**part.meta, "node": node, "rank": rank}, tables, part.last_round, _last(part)))
     first = bundles[0].description
     merged = [{"name": bundle.name, "meta": bundle.meta} for bundle in bundles]
@@ -91,11 +92,18 @@ def clock_offset_ns(bundle: Bundle) -> int:
     return wall - monotonic
 
 
-def _shifted(name: str, rows: pa.Table, shift_ns: int) -> pa.Table:
-    for column in _TIMES.get(name, ()) if shift_ns else ():
+def shifted(name: str, rows: pa.Table, shift_ns: int) -> pa.Table:
+    """Return the rows of a table with all its points in time moved."""
+    for column in TIMES.get(name, ()) if shift_ns else ():
         at = rows.schema.get_field_index(column)
         rows = rows.set_column(at, rows.schema.field(at), pc.add(rows[column], pa.scalar(shift_ns, pa.int64())))
     return rows
+
+
+def first_ns(parts: Iterable[tuple[str, pa.Table]]) -> int | None:
+    """Return the earliest point in time in tables, which are given with their names; None where there is none."""
+    found = [pc.min(rows[column]).as_py() for name, rows in parts for column in TIMES.get(name, ())]
+    return min((time for time in found if time is not None), default=None)
 
 
 def _end(bundles: Sequence[Bundle], placed: Sequence[Placed]) -> dict[str, Any] | None:
@@ -103,9 +111,10 @@ def _end(bundles: Sequence[Bundle], placed: Sequence[Placed]) -> dict[str, Any] 
     if any(bundle.end is None for bundle in bundles):
         return None
     told: dict[str, Any] = {}
-    ends = [(bundle.end or {}).get("parts") for bundle in bundles for _ in bundle.parts]
+    ends = [bundle.end or {} for bundle in bundles for _ in bundle.parts]
     for end, place in zip(ends, placed, strict=True):
-        if isinstance(end, dict) and isinstance(end.get(place.before), dict):
-            told[place.part] = end[place.before]
+        parts = end.get("parts")
+        counts = parts.get(place.before) if isinstance(parts, dict) else None
+        told[place.part] = {**(counts if isinstance(counts, dict) else {}), "reason": reason_of(end, place.before)}
     errors = [str(bundle.end["error"]) for bundle in bundles if bundle.end and bundle.end.get("error")]
     return {"parts": told, "error": "; ".join(errors) or None}

@@ -17,6 +17,7 @@ import pyarrow as pa
 from . import layout
 from .catalogue import TABLES
 from .cold import ColdTables
+from .endings import REPAIRED
 from .errors import CannotRecord, Damaged, TraceError
 from .hot import HotTables
 from .lock import ALIVE, recorder_of
@@ -67,6 +68,7 @@ def repair(path: Path, out: Path) -> list[Repaired]:
     whole = [*lost, *(f"{each.part}: {words}" for each in repaired for words in each.lost)]
     words = "; ".join(whole)[:2000]
     end = {**end, "error": f"repaired: {words}"} if whole else end
+    end = end if closed else {**end, "reason": REPAIRED}
     write_whole(out, description, parts, end)
     return [Repaired(each.part, each.last_round, (*lost, *each.lost)) for each in repaired]
 

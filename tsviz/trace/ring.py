@@ -108,12 +108,22 @@ class Rotation:
         return self._bytes is not None and written_bytes >= self._bytes
 
 
-def start_keeper(home: Path) -> subprocess.Popen[bytes]:
-    """Start the keeper of a ring, in a session of its own: it outlives this process. Raises OSError."""
+NOTHING_KEPT = 3
+"""A keeper's exit code: the recording crashed, and nothing had been committed."""
+TOLD = "--told"
+"""Has a keeper be told on its input how the program ended; without a word there, nobody knows."""
+
+
+def start_keeper(home: Path, *, told: bool = False) -> subprocess.Popen[bytes]:
+    """Start the keeper of a ring, in a session of its own: it outlives this process. Raises OSError.
+
+    `told`: the exit code of the program is going to be written to its input, which is then closed.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "TSVIZ_RUN"}
     environment["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
     with (home / KEEPER_LOG).open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "tsviz.replay.ring_keeper", str(home)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment,
+            [sys.executable, "-P", "-m", "tsviz.replay.ring_keeper", str(home), *([TOLD] if told else [])],
+            stdin=subprocess.PIPE if told else subprocess.DEVNULL,
+            stdout=log, stderr=log, start_new_session=True, env=environment,
         )  # fmt: skip

@@ -258,7 +258,7 @@ class BundleWriter:
         for part in self._parts:
             part.segments.close()
         if self.error is not None:
-            self._recording.release()
+            self._recording.abandon()
             raise self.error
         layout.write_json(self.path / layout.END_FILE, dict(end or {}))
         self._recording.release()

@@ -167,7 +167,11 @@ class Fetcher:
     def _plan_ahead(self, frame: Frame) -> None:
         shown = frame.snapshot.round
         ask = replace(frame.ask, selected=frame.snapshot.selected)
-        asks = [replace(ask, round=r) for r in (shown + 1, shown - 1) if 1 <= r <= frame.snapshot.head.rounds]
+        asks = [
+            replace(ask, round=r)
+            for r in (shown + 1, shown - 1)
+            if frame.snapshot.head.first_round <= r <= frame.snapshot.head.rounds
+        ]
         with self._changed:
             if not self._wishes:
                 self._neighbours = [each for each in asks if each not in self._frames]

@@ -116,6 +116,11 @@ class Scene:
         """Number of rounds of the trace as far as it is known."""
         return self.head.rounds if self.head else 0
 
+    @property
+    def whole(self) -> Window:
+        """The rounds that are recorded: a slice, and what a flight recorder kept, begin behind round 1."""
+        return Window(self.head.first_round, self.head.rounds) if self.head else NO_WINDOW
+
 
 Build = Callable[[Scene, int, int], Document]
 """A pane's pure function: scene, width and height in cells to a document."""

@@ -29,7 +29,7 @@ ROUNDS, TIME = "rounds", "time"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rounds `first` to `last`, both included."""
+    """Rounds `first` to `last`, both included; moved and zoomed it stays in the `whole` of what is recorded."""
 
     first: int = 1
     last: int = 0
@@ -39,31 +39,31 @@ class Window:
         """Number of rounds."""
         return max(self.last - self.first + 1, 0)
 
-    def zoomed(self, step: int, at: int, rounds: int) -> Window:
+    def zoomed(self, step: int, at: int, whole: Window) -> Window:
         """Return a window half as wide (`step` 1) or twice as wide (-1), with round `at` where it was."""
         size = self.size // 2 if step > 0 else self.size * 2
-        size = min(max(size, LEAST_ROUNDS), rounds)
+        size = min(max(size, LEAST_ROUNDS), whole.size)
         share = (at - self.first) / max(self.size - 1, 1)
-        return _placed(at - round(share * (size - 1)), size, rounds)
+        return _placed(at - round(share * (size - 1)), size, whole)
 
-    def panned(self, rounds_right: int, rounds: int) -> Window:
+    def panned(self, rounds_right: int, whole: Window) -> Window:
         """Return the window moved to the right (left, if negative), held to the trace."""
-        return _placed(self.first + rounds_right, self.size, rounds)
+        return _placed(self.first + rounds_right, self.size, whole)
 
-    def with_round(self, round_: int, rounds: int) -> Window:
+    def with_round(self, round_: int, whole: Window) -> Window:
         """Return the window itself if it holds a round, otherwise moved so that it does, a quarter from its edge."""
         if self.first <= round_ <= self.last:
             return self
         left_of_it = self.size // 4 if round_ > self.last else self.size - 1 - self.size // 4
-        return _placed(round_ - left_of_it, self.size, rounds)
+        return _placed(round_ - left_of_it, self.size, whole)
 
 
 NO_WINDOW = Window()
 
 
-def _placed(first: int, size: int, rounds: int) -> Window:
-    size = max(min(size, rounds), 0)
-    first = min(max(first, 1), max(rounds - size + 1, 1))
+def _placed(first: int, size: int, whole: Window) -> Window:
+    size = max(min(size, whole.size), 0)
+    first = min(max(first, whole.first), max(whole.last - size + 1, whole.first))
     return Window(first, first + size - 1)
 
 

@@ -18,7 +18,10 @@ class PoolHistory(Protocol):
     """A view that can tell the pool over time."""
 
     def pool_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
-        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included."""
+        """Return the most occupied pages in each of at most `buckets` equal pieces of the rounds, both included.
+
+        -1 stands for a piece of which no round is recorded.
+        """
         ...
 
 

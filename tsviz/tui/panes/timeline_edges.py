@@ -14,7 +14,7 @@ _NONE = "no request in this window"
 def title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
     """Return which rounds are shown, how much a column is, which lanes, and how they are ordered and grouped."""
     window = strip.ask.window
-    whole = "" if window.size == scene.rounds else f" of {scene.rounds:,}"
+    whole = "" if window.size == scene.whole.size else f" of {scene.rounds:,}"
     text = f"rounds {window.first:,} to {window.last:,}{whole}, {_each(strip)}"
     words = _lanes(strip, width)
     hints = "   + in  - out  0 all  { } pan  G group  T time" if width >= _HINTS_FROM else ""

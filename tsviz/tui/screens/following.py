@@ -65,7 +65,8 @@ class Following(SteppingScreen):
         old, window, rounds = self.scene.rounds, self.scene.window, head.rounds
         self.scene = replace(self.scene, head=head)
         if window.size and window.last == old and rounds > old:
-            first = 1 if window.first == 1 else max(rounds - window.size + 1, 1)
+            begin = head.first_round
+            first = begin if window.first <= begin else max(rounds - window.size + 1, begin)
             self.scene = replace(self.scene, window=Window(first, rounds))
         follow = self.scene.follow
         if follow is not None and (follow.running or follow.catching_up):

@@ -37,7 +37,7 @@ from tsviz.tui.screens.following import Following
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
-from tsviz.tui.strip import LANE_GROUPS, LANE_ORDERS, ROUNDS, TIME, Window
+from tsviz.tui.strip import LANE_GROUPS, LANE_ORDERS, ROUNDS, TIME
 from tsviz.tui.widgets.pane import Pane
 
 _COLUMNS_FOR_PANES = 118
@@ -223,16 +223,16 @@ class MainScreen(Following, Elsewhere):
         scene = self.scene
         middle = scene.window.first + scene.window.size // 2
         inside = scene.window.first <= scene.round <= scene.window.last
-        self.put_window(scene.window.zoomed(step, at or (scene.round if inside else middle), scene.rounds))
+        self.put_window(scene.window.zoomed(step, at or (scene.round if inside else middle), scene.whole))
 
     def action_zoom_all(self) -> None:
         """Show the whole trace in the timeline."""
-        self.put_window(Window(1, self.scene.rounds))
+        self.put_window(self.scene.whole)
 
     def action_pan(self, step: int) -> None:
         """Move the window of the timeline by a quarter of it."""
         window = self.scene.window
-        self.put_window(window.panned(step * max(window.size // 4, 1), self.scene.rounds))
+        self.put_window(window.panned(step * max(window.size // 4, 1), self.scene.whole))
 
     def action_lane_order(self) -> None:
         """Order the lanes in the next way."""
@@ -300,8 +300,8 @@ class MainScreen(Following, Elsewhere):
         self.go(self.scene.round + rounds)
 
     def action_first(self) -> None:
-        """Go to the first round."""
-        self.go(1)
+        """Go to the first round that is recorded."""
+        self.go(max(self.scene.whole.first, 1))
 
     def action_last(self) -> None:
         """Go to the last round, of a live trace to the last one when it was opened."""

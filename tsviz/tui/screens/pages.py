@@ -189,7 +189,7 @@ class PagesScreen(Screen[Left]):
     def go(self, round_: int) -> None:
         """Go to a round, held to the trace; at its ends a sentence says so."""
         rounds = self.scene.head.rounds
-        held = min(max(round_, 1), max(rounds, 1))
+        held = min(max(round_, self.scene.head.first_round), max(rounds, 1))
         self._ask(round=held)
         if held != round_:
             self.put(message=f"Round {held:,} is {'the last' if round_ > rounds else 'the first'} round of this trace.")
@@ -200,7 +200,7 @@ class PagesScreen(Screen[Left]):
 
     def action_first(self) -> None:
         """First round."""
-        self.go(1)
+        self.go(self.scene.head.first_round)
 
     def action_last(self) -> None:
         """Last round."""

@@ -97,7 +97,7 @@ class SteppingScreen(Screen[None]):
             return self.say("This trace has no rounds." if scene.head else "The trace is still being opened.")
         if round_ > rounds and scene.head is not None and scene.head.live and scene.follow is None:
             return self.want(self._ask_for(LAST), **changes)
-        held = min(max(round_, 1), rounds)
+        held = min(max(round_, scene.whole.first), rounds)
         if held != round_ and "message" not in changes:
             words = "the last" if round_ > rounds else "the first"
             changes |= {"message": f"Round {held:,} is {words} round of this trace.", "message_role": "message"}
@@ -134,7 +134,7 @@ class SteppingScreen(Screen[None]):
         number = story.step(scene.stop, step) if scene.stop is not None or step > 0 else None
         if number is not None:
             return self.put_stop(number)
-        if not 1 <= scene.round + step <= scene.rounds:
+        if not scene.whole.first <= scene.round + step <= scene.rounds:
             return self.go(scene.round + step, stop=scene.stop)
         return self.go(scene.round + step, stop=FIRST_STOP if step > 0 else LAST_STOP, message="")
 
@@ -211,9 +211,9 @@ class SteppingScreen(Screen[None]):
         cells, lanes = self.strip_size
         if not scene.rounds or cells < 1:
             return
-        window = scene.window if scene.window.size else Window(1, scene.rounds)
+        window = scene.window if scene.window.size else scene.whole
         if follow:
-            window = window.with_round(min(max(scene.round, 1), scene.rounds), scene.rounds)
+            window = window.with_round(min(max(scene.round, scene.whole.first), scene.rounds), scene.whole)
         if window != scene.window:
             self.scene = scene = replace(scene, window=window)
         here = scene.round if scene.lane_order == "here" or scene.lane_group == "state" else 0
@@ -255,7 +255,7 @@ class SteppingScreen(Screen[None]):
                 if self._first_request is not None:
                     self.seek_request(self._first_request)
                 if head.rounds:
-                    start = self.scene.round
+                    start = self.scene.round if self.scene.round != 1 else head.first_round
                     stop, self._first_stop = self._first_stop, None
                     self.go(head.rounds if start == LAST else start, stop=stop)
             case Renewed(head):
