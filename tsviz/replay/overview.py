@@ -9,6 +9,9 @@ import pyarrow.compute as pc
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part
 
+SLICE = "slice"
+"""How a slice ended, which holds some rounds of a trace."""
+
 
 def overview(bundle: Bundle) -> dict[str, Any]:
     """Return identity, origin, parts and warnings of a bundle. Raises `TraceError`.
@@ -26,12 +29,12 @@ def overview(bundle: Bundle) -> dict[str, Any]:
         "scheduler": meta.get("scheduler", "unknown"),
         "workload": workload if isinstance(workload, dict) else {},
         "command": " ".join(map(str, command)) if isinstance(command, list) else "unknown",
-        "parts": [_part(part, end) for part in bundle.parts],
+        "parts": [_part(part, end, SLICE if "slice" in meta else "not closed") for part in bundle.parts],
         "warnings": _warnings(bundle, end, damage),
     }
 
 
-def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
+def _part(part: Part, end: dict[str, Any] | None, otherwise: str) -> dict[str, Any]:
     rounds, submissions, events = part.table("rounds"), part.table("submissions"), part.table("events")
     name = f"{part.node}/{part.rank}"
     parts = (end or {}).get("parts")
@@ -54,7 +57,7 @@ def _part(part: Part, end: dict[str, Any] | None) -> dict[str, Any]:
         "aborted": counts.get("abort", 0) + counts.get("failed", 0),
         "retractions": pc.sum(rounds["retracted_requests"]).as_py() or 0,
         "seconds": None if times is None else round(times / 1e9, 3),
-        "ended": str(ended.get("reason", "not closed")) if isinstance(ended, dict) else "not closed",
+        "ended": str(ended.get("reason", otherwise)) if isinstance(ended, dict) else otherwise,
     }
 
 
