@@ -20,6 +20,7 @@ from tsviz.replay.verify import verify
 from tsviz.replay.whatif import study
 from tsviz.replay.whatif_source import CannotRetime
 from tsviz.replay.why import facts_of
+from tsviz.replay.why_causes import retraction
 from tsviz.scheduler import compat as twin
 from tsviz.trace import compact
 from tsviz.trace.reader import Bundle, open_bundle
@@ -69,6 +70,18 @@ def test_an_overview_of_a_slice_counts_the_rounds_that_it_holds(sliced: Bundle) 
     """Rounds 30 to 45 are sixteen."""
     (told,) = overview(sliced)["parts"]
     assert (told["rounds"], told["first_round"], told["last_round"]) == (16, FIRST, LAST)
+
+
+def test_why_counts_retractions_of_who_lived_before_a_slice_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """r3 was retracted in round 35 too: in a slice from round 90 its second time is the first since then."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    whole = open_bundle(TRACES / "retract-and-grant")
+    write_slice(whole, whole.parts[0], 90, 110, tmp_path / "cut")
+    part = open_bundle(tmp_path / "cut").parts[0]
+    (told,) = retraction(facts_of(part, build_index(part)), 2, 101)
+    assert "for r6, 1 time since round 90, where this trace begins; tables over" in told.words
 
 
 def test_the_rounds_of_a_slice_are_made_again(sliced: Bundle) -> None:

@@ -86,7 +86,7 @@ WITH work AS (
   SELECT max(round) AS round FROM events
   WHERE kind IN ('finish', 'abort', 'failed', 'succeeded') OR kind = 'remote_prefill_done' OR token_count > 0
   UNION ALL
-  SELECT max(round) FROM prefill_steps WHERE end_tokens - start_tokens > recomputed_tokens
+  SELECT max(round) FROM prefill_steps WHERE end_tokens - start_tokens > coalesce(recomputed_tokens, 0)
 )
 SELECT *, generated_tokens / nullif(virtual_s, 0) AS tokens_per_s FROM (SELECT
   (SELECT count(*) FROM rounds) AS rounds,

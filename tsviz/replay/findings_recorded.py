@@ -59,9 +59,13 @@ def recompute_tax(subject: Subject, percent: int) -> Ended:
     """Judge: more than `percent` of all prefilled positions had been computed before.
 
     A slice that does not show it may lack the rows before it that computed the positions first: it is not checkable.
+    Of one that does, what is known to have been computed before is the least.
     """
     rows = _ask(subject, TAX_SQL)
     computed, again = (rows[0]["computed_tokens"], rows[0]["recomputed_tokens"]) if rows else (0, 0)
+    at_least = again is None
+    if again is None:
+        again = sum(row["tokens"] for row in _ask(subject, TAXED_SQL))
     if not computed or 100 * again <= percent * computed:
         if (first := starts_at(subject.part)) is not None:
             lacks = f"what was computed before round {first:,} is not in it, so that more may have been computed again"
@@ -72,7 +76,8 @@ def recompute_tax(subject: Subject, percent: int) -> Ended:
     span = (min(row["first_round"] for row in who), max(row["last_round"] for row in who))
     return found(
         "recompute_tax",
-        f"recompute tax: {again:,} of {computed:,} prefilled positions ({100 * again / computed:.1f} %) had been"
+        f"recompute tax: {'at least ' if at_least else ''}{again:,} of {computed:,} prefilled positions"
+        f" ({100 * again / computed:.1f} %) had been"
         f" computed before, most by {listed(names[:3])}",
         span, names, recomputed_tokens=again, computed_tokens=computed, restarts=rows[0]["restarts"],
     )  # fmt: skip

@@ -6,10 +6,13 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tsviz.trace.endings import reason_of
+from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.layout import END_FILE
 from tsviz.trace.reader import Bundle, Part
+
+SLICE = "slice"
+"""How a slice ended, which holds some rounds of a trace."""
 
 
 def overview(bundle: Bundle) -> dict[str, Any]:
@@ -28,12 +31,19 @@ def overview(bundle: Bundle) -> dict[str, Any]:
         "scheduler": meta.get("scheduler", "unknown"),
         "workload": workload if isinstance(workload, dict) else {},
         "command": " ".join(map(str, command)) if isinstance(command, list) else "unknown",
-        "parts": [_part(part, end, damaged=damage is not None) for part in bundle.parts],
+        "parts": [_part(part, _ended(bundle, part, end, damage)) for part in bundle.parts],
         "warnings": _warnings(bundle, end, damage),
     }
 
 
-def _part(part: Part, end: dict[str, Any] | None, *, damaged: bool) -> dict[str, Any]:
+def _ended(bundle: Bundle, part: Part, end: dict[str, Any] | None, damage: str | None) -> str:
+    if damage is not None:
+        return f"unknown: {END_FILE} is damaged"
+    reason = reason_of(end, f"{part.node}/{part.rank}")
+    return SLICE if "slice" in bundle.meta and reason in (CLOSED, NOT_CLOSED) else reason
+
+
+def _part(part: Part, ended: str) -> dict[str, Any]:
     rounds, submissions, events = part.table("rounds"), part.table("submissions"), part.table("events")
     name = f"{part.node}/{part.rank}"
     times, ends = pc.min_max(rounds["start_ns"]).as_py(), pc.min_max(rounds["round"]).as_py()
@@ -54,7 +64,7 @@ def _part(part: Part, end: dict[str, Any] | None, *, damaged: bool) -> dict[str,
         "aborted": counts.get("abort", 0) + counts.get("failed", 0),
         "retractions": pc.sum(rounds["retracted_requests"]).as_py() or 0,
         "seconds": None if times["max"] is None else round((times["max"] - first_ns) / 1e9, 3),
-        "ended": f"unknown: {END_FILE} is damaged" if damaged else reason_of(end, name),
+        "ended": ended,
     }
 
 

@@ -233,7 +233,8 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     decoding = begin < 0 or chunk >= int(life.op_prefill[row])
     lost = int(life.prompt[submission]) + max(0, generated - 1) if decoding and generated else chunk
     words = (
-        f"retracted in round {last['round']:,} for {whom}, {counted(len(rounds), 'time')} so far; tables over"
+        f"retracted in round {last['round']:,} for {whom}, {counted(len(rounds), 'time')} {_since(facts, submission)};"
+        " tables over"
         f" {counted(lost, 'token')} were given up"
     )
     numbers = {"retractions": len(rounds), "lost_tokens": lost, "round": last["round"]}
@@ -247,6 +248,12 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     else:
         words += "; it has not come back in this trace"
     return (Branch("retraction", words, request=name, position=f"{last['round']}.{last['stop']}", numbers=numbers),)
+
+
+def _since(facts: Facts, submission: int) -> str:
+    """Return since when retractions are counted: of a request that lived before a slice, since the slice begins."""
+    begin: int = facts.part.meta.get("starts_at", 1)
+    return "so far" if facts.life.submitted[submission] >= begin else f"since round {begin:,}, where this trace begins"
 
 
 def _following(facts: Facts, submission: int, row: int, round_: int) -> tuple[int, int] | None:

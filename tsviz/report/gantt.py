@@ -67,7 +67,8 @@ def _telling(part: SubjectPart, about: dict[int, Any]) -> set[int]:
 
 def _retractions(every: dict[int, list[Segment]], place: dict[int, int]) -> tuple[list[int], int]:
     """Return lane and round of each retraction shown, and of how many each n-th was taken."""
-    found = [(place[s], begin) for s in place for begin, _, phase in every[s] if phase == PHASES.index("retracted")]
+    gone = PHASES.index("retracted")  # a lane that begins so is of a slice, before which it was retracted
+    found = [(place[s], begin) for s in place for begin, _, phase in every[s][1:] if phase == gone]
     step = max(1, -(-len(found) // _MOST_MARKS))
     return [value for mark in found[::step] for value in mark], step
 
@@ -93,7 +94,9 @@ def _says(requests: int, shown: int, step: int, grain: int, steps: tuple[int, in
     says = [f"{counted(requests, 'request')}, first submitted on top."]
     if shown < requests:
         says.append(
-            f"{shown:,} are drawn: each {step}th in order of submission, and all that a finding names or never ended."
+            f"{shown:,} are drawn: one in {step:,} in order of submission, and all that a finding names or never ended."
+            if step > 1
+            else f"{shown:,} are drawn: what became of the others is not known."
         )
     if grain > 1:
         says.append(f"Of {segments:,} phases those shorter than {grain:,} rounds give way to a longer neighbour.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tsviz.replay.blame import TTFT
+from tsviz.replay.overview import SLICE
 from tsviz.replay.predicates import Finding
 
 from .subject import Row, Source, SubjectPart
@@ -85,7 +86,9 @@ def _ends(outcome: Outcome, found: list[Finding], ended: str) -> Headline:
         label = "can never be scheduled" if first.name == "never_fits" else check_label(first.name)
         since = "" if first.name == "never_fits" else f" from round {first.first_round:,} to {first.last_round:,}"
         return Headline("bad", f"{of} never finish: {label}{since}.")
-    return Headline("warn", f"{of} had not ended when the recording did ({ended}).")
+    return Headline(
+        "warn", f"{of} had not ended when the {'slice did' if ended == SLICE else f'recording did ({ended})'}."
+    )
 
 
 def _latency(source: Source) -> list[Headline]:
@@ -114,7 +117,11 @@ def _retractions(source: Source, outcome: Outcome) -> list[Headline]:
     if not outcome.retractions:
         return []
     tax = source.row("tax, computed_tokens", "recompute_tax")
-    again = f"; {percent(tax['tax'])} of all prefilled positions had been computed before" if tax else ""
+    again = (
+        f"; {percent(tax['tax'])} of all prefilled positions had been computed before"
+        if tax.get("tax") is not None
+        else ""
+    )
     grade = "warn" if tax and tax["tax"] and tax["tax"] > _MUCH_TAX else "plain"
     return [Headline(grade, f"{counted(outcome.retractions, 'retraction')} for want of pages{again}.")]
 

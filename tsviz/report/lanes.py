@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from tsviz.query.shipped.definition import SUBMISSION
+
 from .axis import Axis
 from .subject import Row, Source
 
@@ -21,6 +23,8 @@ _PHASE_OF = {
     "Bootstrapping": 0, "Submitted": 0, "Prefilling": 1, "RemotePrefilling": 1, "PrefillAwaitingResult": 1,
     "PrefillDone": 1, "Decoding": 2, "Retracted": 3,
 }  # fmt: skip
+
+_STOOD = {"prefilling": 1, "decoding": 2, "retracted": 3}
 
 Segment = tuple[int, int, int]
 """First round, round behind the last, number of the phase."""
@@ -37,7 +41,8 @@ class Lane:
 
 def lanes_of(source: Source, axis: Axis, decided: bool) -> dict[int, list[Segment]]:
     """Return the phases of all accepted requests by submission, in order of submission."""
-    marks = _decided_marks(source) if decided else _recorded_marks(source)
+    marks = sorted([*_carried_marks(source), *(_decided_marks(source) if decided else _recorded_marks(source))],
+                   key=lambda mark: mark[:2])  # fmt: skip
     ends = {r["submission"]: r["end_round"] for r in source.rows("submission, end_round", "requests", "accepted")}
     found: dict[int, list[Segment]] = {}
     for submission, group in groupby(marks, key=lambda mark: mark[0]):
@@ -51,6 +56,12 @@ def lanes_of(source: Source, axis: Axis, decided: bool) -> dict[int, list[Segmen
     return found
 
 
+def _carried_marks(source: Source) -> list[tuple[int, int, int]]:
+    """Return where requests that lived before a slice stood at its first round; who can be new is drawn as queued."""
+    rows = source.rows("submission, begin_round, state", "carried")
+    return [(row["submission"], row["begin_round"], _STOOD.get(row["state"], 0)) for row in rows]
+
+
 def _decided_marks(source: Source) -> Iterable[tuple[int, int, int]]:
     rows = source.rows("submission, round, after", "states", behind="ORDER BY submission, round, item")
     return [(row["submission"], row["round"], _PHASE_OF.get(row["after"], -1)) for row in rows]
@@ -59,15 +70,19 @@ def _decided_marks(source: Source) -> Iterable[tuple[int, int, int]]:
 def _recorded_marks(source: Source) -> Iterable[tuple[int, int, int]]:
     """Return (submission, round, phase) from the rows of the trace, in order."""
     marks: list[tuple[int, int, int]] = []
-    for row in source.rows("submission, submit_round, first_round", "requests", "accepted"):
+    new = f"requests ANTI JOIN carried USING ({SUBMISSION})"
+    for row in source.rows("submission, submit_round, first_round", new, "accepted"):
         marks.append((row["submission"], row["submit_round"], 0))
         if row["first_round"] is not None:
             marks.append((row["submission"], row["first_round"], 1))
     done = source.rows("submission, round", "prefill_steps", "complete")
     marks += [(row["submission"], row["round"] + 1, 2) for row in done]
+    begun = source.rows("submission, min(round) AS round", "prefill_steps", "first IS NULL", "GROUP BY submission")
+    marks += [(row["submission"], row["round"], 1) for row in begun]
     for row in source.rows("submission, last_row_round, retracted_from_round, restart_round", "restarts"):
-        since = row["retracted_from_round"]
-        marks.append((row["submission"], row["last_row_round"] + 1 if since is None else since, 3))
+        since, last = row["retracted_from_round"], row["last_row_round"]
+        if last is not None:
+            marks.append((row["submission"], last + 1 if since is None else since, 3))
         marks.append((row["submission"], row["restart_round"], 1))
     return sorted(marks)
 

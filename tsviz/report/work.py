@@ -12,10 +12,15 @@ _COARSE_COLUMNS = 100
 
 
 def again(source: Source, axis: Axis) -> list[Chart]:
-    """Return retractions and the recompute tax; nothing where no request started over."""
+    """Return retractions and the recompute tax; nothing where no request started over.
+
+    Of a slice the tax is not known where a request that starts over had run before it.
+    """
     tax = source.row("restarts, requests, computed_tokens, recomputed_tokens, tax", "recompute_tax")
     if not tax or not tax["restarts"]:
         return []
+    if tax["tax"] is None:
+        return [_retractions(source, axis)]
     rows = source.rows(
         f"{axis.column()} AS bin, sum(recomputed_tokens) / {axis.width}.0 AS again,"
         f" sum(end_tokens - start_tokens - recomputed_tokens) / {axis.width}.0 AS new",

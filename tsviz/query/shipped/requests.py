@@ -4,6 +4,46 @@ from __future__ import annotations
 
 from .definition import ENDS, PART, SUBMISSION, Relation
 
+CARRIED = Relation(
+    "carried",
+    "a row a request that lived before the first round of a slice, or of what a flight recorder kept: what it did"
+    " before is not recorded, and is null in the other relations; `operations`, `events` and `table_changes` have rows"
+    " of such requests from before that round, which say where they stood",
+    (
+        ("submission", "number of the request"),
+        ("request", "request id"),
+        ("submit_round", "round of the plan in front of which it was submitted"),
+        ("begin_round", "the first round that is recorded"),
+        ("last_row_round", "round of its last row before that; null if it held no pages then, as far as is known"),
+        ("landed_tokens", "tokens that had landed before that"),
+        (
+            "state",
+            "where it stood: prefilling (its last row left some to compute), decoding (none), retracted (no row is"
+            " carried, and tokens had landed); null where new and retracted cannot be told apart",
+        ),
+    ),
+    f"""
+WITH begun AS (
+  -- None in a trace from its first round: then nothing else is read.
+  SELECT {PART}, min(round) AS begin_round FROM rounds GROUP BY {PART} HAVING min(round) > 1
+), there AS (
+  SELECT {SUBMISSION}, request, round AS submit_round, begin_round
+  FROM submissions JOIN begun USING ({PART}) WHERE accepted AND round < begin_round
+), ran AS (
+  SELECT {SUBMISSION}, max(round) AS last_row_round,
+    arg_max(kind IN ('prefill', 'remote_prefill') AND begin_tokens + input_tokens < prefill_tokens, round) AS chunk
+  FROM operations JOIN there USING ({SUBMISSION}) WHERE round < begin_round GROUP BY {SUBMISSION}
+), landed AS (
+  SELECT {SUBMISSION}, sum(token_count)::BIGINT AS landed_tokens
+  FROM events JOIN there USING ({SUBMISSION}) WHERE round < begin_round AND applied GROUP BY {SUBMISSION}
+)
+SELECT {SUBMISSION}, request, submit_round, begin_round, last_row_round, coalesce(landed_tokens, 0) AS landed_tokens,
+  CASE WHEN chunk THEN 'prefilling' WHEN last_row_round IS NOT NULL THEN 'decoding'
+    WHEN landed_tokens > 0 THEN 'retracted' END AS state
+FROM there LEFT JOIN ran USING ({SUBMISSION}) LEFT JOIN landed USING ({SUBMISSION})""",
+    "SELECT request, submit_round, landed_tokens FROM carried ORDER BY submission",
+)
+
 PREFILL_STEPS = Relation(
     "prefill_steps",
     "a row a prefill row: which positions it computes, whether it starts over, what it computes again",
@@ -19,13 +59,18 @@ PREFILL_STEPS = Relation(
         ("replay_tokens", "positions in front of start_tokens that are fed again"),
         ("prefill_tokens", "positions to compute before it can decode"),
         ("complete", "the row ends the prefill"),
-        ("first", "the request's first prefill row"),
+        ("first", "the request's first prefill row; null where it can have been and is not known (`carried`)"),
         (
             "restart",
             "it starts over after a retraction: the row before was complete or went further, or had another slot"
-            " (a retracted chunk that goes on at the same position in the same slot is not seen)",
+            " (a retracted chunk that goes on at the same position in the same slot is not seen);"
+            " null where that is not known (`carried`)",
         ),
-        ("recomputed_tokens", "positions of this row that had been computed before; replay not counted"),
+        (
+            "recomputed_tokens",
+            "positions of this row that had been computed before; replay not counted; null where that is not known"
+            " (`carried`)",
+        ),
     ),
     f"""
 WITH steps AS (
@@ -37,10 +82,13 @@ WITH steps AS (
   SELECT *, lag(end_tokens) OVER w AS last_end, lag(prefill_tokens) OVER w AS last_prefill,
     lag(slot) OVER w AS last_slot
   FROM steps WINDOW w AS (PARTITION BY {SUBMISSION} ORDER BY round)
+), known AS (
+  SELECT {SUBMISSION}, begin_round, state IS NOT NULL AS ran FROM carried
 ), marked AS (
   SELECT *, last_end >= last_prefill AS after_complete,
-    coalesce(last_end >= last_prefill OR start_tokens < last_end OR slot <> last_slot, false) AS restart
-  FROM followed
+    CASE WHEN last_end IS NOT NULL THEN last_end >= last_prefill OR start_tokens < last_end OR slot <> last_slot
+      WHEN begin_round IS NULL THEN false WHEN ran THEN true END AS restart
+  FROM followed LEFT JOIN known USING ({SUBMISSION})
 ), reached AS (
   -- A restart behind a complete prefill lost what decoding computed too: all but the newest token.
   SELECT *, max(greatest(last_end, CASE WHEN after_complete THEN prefill_tokens - 1 END))
@@ -48,9 +96,11 @@ WITH steps AS (
   FROM marked
 )
 SELECT {SUBMISSION}, request, round, "row", kind, slot, start_tokens, end_tokens, replay_tokens, prefill_tokens,
-  end_tokens >= prefill_tokens AS complete, last_end IS NULL AS first, restart,
-  greatest(0, least(end_tokens, coalesce(highest, 0)) - start_tokens)::INTEGER AS recomputed_tokens
-FROM reached""",
+  end_tokens >= prefill_tokens AS complete,
+  CASE WHEN last_end IS NOT NULL OR ran THEN false WHEN begin_round IS NULL THEN true END AS first, restart,
+  CASE WHEN begin_round IS NULL OR highest >= end_tokens
+    THEN greatest(0, least(end_tokens, coalesce(highest, 0)) - start_tokens) END::INTEGER AS recomputed_tokens
+FROM reached WHERE begin_round IS NULL OR round >= begin_round""",
     "SELECT request, round, start_tokens, end_tokens FROM prefill_steps WHERE restart ORDER BY round LIMIT 20",
 )
 
@@ -60,12 +110,12 @@ RESTARTS = Relation(
     (
         ("submission", "number of the request"),
         ("request", "request id"),
-        ("last_row_round", "round of its last row before"),
+        ("last_row_round", "round of its last row before; null if that is not recorded"),
         ("retracted_from_round", "first round in which it can have been retracted; null if the trace shows none"),
         ("restart_round", "round in which it starts over"),
-        ("cause", "capacity, or event when the runtime asked for it"),
+        ("cause", "capacity, or event when the runtime asked for it; null if its last row is not recorded"),
         ("start_tokens", "position at which it starts over"),
-        ("recomputed_tokens", "positions that its first new row computes again"),
+        ("recomputed_tokens", "positions that its first new row computes again; null where that is not known"),
     ),
     f"""
 WITH starts AS (
@@ -89,20 +139,23 @@ WITH starts AS (
 )
 SELECT {SUBMISSION}, request, last_row_round,
   CASE WHEN by_event THEN event_round WHEN short_round < round THEN short_round END AS retracted_from_round,
-  round AS restart_round, CASE WHEN by_event THEN 'event' ELSE 'capacity' END AS cause, start_tokens, recomputed_tokens
+  round AS restart_round,
+  CASE WHEN by_event THEN 'event' WHEN last_row_round IS NOT NULL THEN 'capacity' END AS cause,
+  start_tokens, recomputed_tokens
 FROM known""",
     "SELECT request, count(*) AS restarts FROM restarts GROUP BY request ORDER BY restarts DESC, request LIMIT 10",
 )
 
 REQUESTS = Relation(
     "requests",
-    "a row a submitted request: when it came, ran and ended, what it waited for and what it cost",
+    "a row a submitted request: when it came, ran and ended, what it waited for and what it cost; of a request that"
+    " lived before a slice (`carried`) what the rounds before it decide is null",
     (
         ("submission", "number of the request in order of submission"),
         ("request", "request id"),
         ("accepted", "false when the submit call raised"),
         ("submit_round", "round of the plan in front of which it was submitted"),
-        ("first_round", "round of its first prefill row; null if it never ran"),
+        ("first_round", "round of its first prefill row; null if it never ran, and of `carried` requests"),
         ("end_round", "round of the plan in front of which it ended; null if it never did"),
         ("ended_by", "finish, abort, failed or succeeded"),
         ("arrival_ns", "when it reached the engine, or the submit call where the trace does not say"),
@@ -116,9 +169,9 @@ REQUESTS = Relation(
         ("prompt_tokens", "length of the prompt"),
         ("max_new_tokens", "declared budget; 0 is undeclared"),
         ("generated_tokens", "tokens that landed"),
-        ("hit_tokens", "prefix hit of its first admission"),
-        ("retractions", "how often it started over"),
-        ("recomputed_tokens", "positions that prefill rows computed again"),
+        ("hit_tokens", "prefix hit of its first admission; null of `carried` requests"),
+        ("retractions", "how often it started over; null of `carried` requests"),
+        ("recomputed_tokens", "positions that prefill rows computed again; null of `carried` requests"),
     ),
     f"""
 WITH landed AS (
@@ -133,7 +186,7 @@ WITH landed AS (
 ), ran AS (
   SELECT {SUBMISSION}, min(round) AS first_round, arg_min(start_tokens, round) AS hit_tokens,
     count_if(restart) AS retractions, sum(recomputed_tokens)::BIGINT AS recomputed_tokens
-  FROM prefill_steps GROUP BY {SUBMISSION}
+  FROM prefill_steps ANTI JOIN carried USING ({SUBMISSION}) GROUP BY {SUBMISSION}
 ), told AS (
   SELECT {SUBMISSION}, request, accepted, round AS submit_round, arrival_ns, call_seq, prompt_tokens, max_new_tokens,
     generated_tokens, first_tokens, first_seq, last_seq, end_round, ended_by, end_seq
@@ -157,8 +210,10 @@ SELECT {SUBMISSION}, request, accepted, submit_round, first_round, end_round, en
   first_token_ns - coalesce(told.arrival_ns, submitted_ns) AS ttft_ns,
   (last_token_ns - first_token_ns) / nullif(generated_tokens - first_tokens, 0) AS tpot_ns,
   prompt_tokens, max_new_tokens, coalesce(generated_tokens, 0) AS generated_tokens, hit_tokens,
-  coalesce(retractions, 0)::BIGINT AS retractions, coalesce(ran.recomputed_tokens, 0) AS recomputed_tokens
-FROM told LEFT JOIN times USING ({SUBMISSION}) LEFT JOIN ran USING ({SUBMISSION})
+  CASE WHEN begin_round IS NULL THEN coalesce(retractions, 0) END::BIGINT AS retractions,
+  CASE WHEN begin_round IS NULL THEN coalesce(ran.recomputed_tokens, 0) END AS recomputed_tokens
+FROM told LEFT JOIN (SELECT {SUBMISSION}, begin_round FROM carried) USING ({SUBMISSION})
+LEFT JOIN times USING ({SUBMISSION}) LEFT JOIN ran USING ({SUBMISSION})
 LEFT JOIN plans USING ({PART}, first_round)""",
     "SELECT request, ttft_ns / 1e6 AS ttft_ms, retractions FROM requests ORDER BY ttft_ns DESC NULLS LAST LIMIT 10",
 )
@@ -169,9 +224,16 @@ WAITING = Relation(
     (
         ("submission", "number of the request"),
         ("request", "request id"),
-        ("state", "new (no row yet), or retracted (it can have been; it starts over later)"),
-        ("since_round", "round of its submission, or the first in which it can have been retracted"),
-        ("waited_rounds", "plans since then, this one included"),
+        (
+            "state",
+            "new (no row yet), or retracted (it can have been; it starts over later); null where which of them is not"
+            " known: a `carried` request that held no pages, and of which nothing had landed",
+        ),
+        (
+            "since_round",
+            "round of its submission, or the first in which it can have been retracted; null if that is not recorded",
+        ),
+        ("waited_rounds", "plans since then, this one included; null where since_round is"),
         ("next_row_round", "round in which it is scheduled next; null if never"),
         ("prompt_tokens", "length of the prompt"),
         ("cause", "why it had no row in this plan; null where decisions are not known"),
@@ -182,10 +244,21 @@ WAITING = Relation(
 WITH live AS (
   SELECT {SUBMISSION}, request, submit_round, first_round, prompt_tokens FROM requests
   WHERE accepted AND submit_round <= at_round AND (end_round IS NULL OR end_round > at_round)
+), steps AS (
+  SELECT {SUBMISSION}, min(round) AS next_round FROM prefill_steps SEMI JOIN carried USING ({SUBMISSION})
+  GROUP BY {SUBMISSION}
+), before AS (
+  SELECT {SUBMISSION}, begin_round, state, next_round
+  FROM carried LEFT JOIN steps USING ({SUBMISSION})
 ), away AS (
   SELECT {SUBMISSION}, request, 'new' AS state, submit_round AS since_round,
     at_round - submit_round + 1 AS waited_rounds, first_round AS next_row_round, prompt_tokens
-  FROM live WHERE first_round IS NULL OR first_round > at_round
+  FROM live ANTI JOIN before USING ({SUBMISSION}) WHERE first_round IS NULL OR first_round > at_round
+  UNION ALL
+  SELECT {SUBMISSION}, request, before.state, NULL, NULL, next_round, prompt_tokens
+  FROM live JOIN before USING ({SUBMISSION})
+  WHERE (before.state IS NULL OR before.state = 'retracted') AND at_round >= begin_round
+    AND (next_round IS NULL OR next_round > at_round)
   UNION ALL
   SELECT trace, node, rank, submission, live.request, 'retracted', retracted_from_round,
     at_round - retracted_from_round + 1, restart_round, prompt_tokens
@@ -252,20 +325,26 @@ RECOMPUTE_TAX = Relation(
         ("restarts", "prefill rows that start over"),
         ("requests", "requests that started over"),
         ("computed_tokens", "positions that local prefill rows computed"),
-        ("recomputed_tokens", "those that had been computed before"),
+        (
+            "recomputed_tokens",
+            "those that had been computed before; null where what was is not recorded of some (`carried`)",
+        ),
         ("replay_tokens", "positions fed again by replay, not counted above"),
-        ("tax", "recomputed_tokens / computed_tokens"),
+        ("tax", "recomputed_tokens / computed_tokens; null where recomputed_tokens is"),
     ),
     f"""
 SELECT {PART}, count_if(restart)::BIGINT AS restarts, count(DISTINCT submission) FILTER (restart) AS requests,
-  sum(end_tokens - start_tokens)::BIGINT AS computed_tokens, sum(recomputed_tokens)::BIGINT AS recomputed_tokens,
+  sum(end_tokens - start_tokens)::BIGINT AS computed_tokens,
+  CASE WHEN count(*) = count(recomputed_tokens) THEN sum(recomputed_tokens) END::BIGINT AS recomputed_tokens,
   sum(replay_tokens)::BIGINT AS replay_tokens,
-  sum(recomputed_tokens) / nullif(sum(end_tokens - start_tokens), 0) AS tax
+  CASE WHEN count(*) = count(recomputed_tokens)
+    THEN sum(recomputed_tokens) / nullif(sum(end_tokens - start_tokens), 0) END AS tax
 FROM prefill_steps WHERE kind = 'prefill' GROUP BY {PART} ORDER BY {PART}""",
     "SELECT trace, restarts, round(100 * tax, 1) AS percent FROM recompute_tax",
 )
 
 RELATIONS = (
+    CARRIED,
     PREFILL_STEPS,
     RESTARTS,
     REQUESTS,

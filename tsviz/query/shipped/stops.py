@@ -124,7 +124,8 @@ WITH mine AS (
   UNION ALL SELECT {SUBMISSION}, min(e.round), 1, 'first_token', 'token landed' FROM events e
     SEMI JOIN mine USING ({SUBMISSION}) WHERE applied AND token_count > 0 GROUP BY {SUBMISSION}
   UNION ALL SELECT {SUBMISSION}, restart_round, 3, 'restart',
-    'starts over at ' || start_tokens || ' (' || cause || '), computes ' || recomputed_tokens || ' again'
+    'starts over at ' || start_tokens || coalesce(' (' || cause || ')', '')
+      || coalesce(', computes ' || recomputed_tokens || ' again', '')
     FROM restarts SEMI JOIN mine USING ({SUBMISSION})
   UNION ALL SELECT {SUBMISSION}, since_round, 4, 'verdict',
     cause || if(holder IS NULL, '', ' (' || holder || ')') || ', ' || rounds || ' rounds'
