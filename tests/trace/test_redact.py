@@ -139,7 +139,7 @@ def test_no_planted_secret_is_left_in_any_column_or_byte(tmp_path: Path) -> None
 
 
 def test_no_absolute_clock_is_left(tmp_path: Path) -> None:
-    """A machine that was up for 31,704 s: the first time becomes 0, differences stay, and the check says which is so."""
+    """A machine that was up for 31,704 s: the first time becomes 0, differences stay, and the check says so."""
     (part,) = open_bundle(SHIPPED[0]).parts
     tables = {name: shifted(name, part.table(name), 31_704 * 10**9) for name in RECORDED}
     meta = {**part.meta, "clock": "monotonic"}
