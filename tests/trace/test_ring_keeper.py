@@ -25,6 +25,7 @@ from tsviz.replay.ring_keeper import Keeper, Told, keep
 from tsviz.replay.ring_triggers import BadTrigger, watching
 from tsviz.replay.verify import verify
 from tsviz.scheduler import compat
+from tsviz.trace import layout
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.ring import NOTHING_KEPT, TRIGGER_FILE, RingOptions, ring_home, segment_directories
 
@@ -98,7 +99,7 @@ def test_a_crash_that_closes_the_recording_is_one(
 ) -> None:
     """An exception that nobody caught, or an exit code that is not 0; a normal end leaves nothing without `end`."""
     home = ringed("signal:USR2")
-    (home / "end.json").write_text(json.dumps({"parts": {}, "error": None} | end))
+    layout.write_json(home / "end.json", {"parts": {}, "error": None} | end)
     assert keep(home, Told(io.BytesIO(status))) == 0
     assert [path.name for path in tmp_path.iterdir()] == (["out"] if reason else [])
     if reason:

@@ -155,7 +155,10 @@ class Keeper:
         """Return why the end is a crash, empty for one that is none; `status` is the exit code of the program."""
         if not closed:
             return "the process ended without closing the recording"
-        words = layout.read_json(self.home / layout.END_FILE).get("crash")
+        try:
+            words = layout.read_json(self.home / layout.END_FILE).get("crash")
+        except TraceError:
+            words = "what says how the recording ended cannot be read"
         return str(words)[:200] if words else f"the program ended with {status}" if status else ""
 
     def waits_for_status(self) -> bool:
@@ -163,7 +166,7 @@ class Keeper:
         return END not in self._triggers and not self.crash(closed=True)
 
     def finish(self, crash: str) -> int:
-        """Write out what is kept if the end, or a crash, is a reason to, and take the ring away; return the code."""
+        """Write out what is kept if the end, or a crash, is a reason to; take the ring away. Returns an exit code."""
         while self.step(last=True):
             pass
         code = 0
