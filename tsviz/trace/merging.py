@@ -41,6 +41,9 @@ def merge_bundles(bundles: Sequence[Bundle], out: Path, *, same: str = RANKS) ->
     node: `F-2` (restarts). Raises CannotRecord when the path is taken or the bundles do not go together, `TraceError`,
     OSError.
     """
+    paths = [bundle.path.resolve() for bundle in bundles]
+    if twice := next((path for index, path in enumerate(paths) if path in paths[:index]), None):
+        raise CannotRecord(f"{out}: expected every trace once, found {twice} twice")
     parts = [(bundle, part) for bundle in bundles for part in bundle.parts]
     for what, found in (
         ("one token mode", {part.token_mode for _, part in parts}),
