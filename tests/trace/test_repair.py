@@ -183,6 +183,15 @@ def test_what_does_not_go_together_is_not_merged(tmp_path: Path) -> None:
         merge_bundles(bundles, tmp_path / "out")
 
 
+def test_a_trace_is_not_merged_with_itself(tmp_path: Path) -> None:
+    """By whatever path it is given; nothing is written."""
+    (tmp_path / "link").symlink_to(TRACES / "bounded-replay")
+    bundles = [open_bundle(path) for path in (TRACES / "bounded-replay", tmp_path / "link")]
+    with pytest.raises(CannotRecord, match=r"expected every trace once, found .*bounded-replay twice"):
+        merge_bundles(bundles, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_packed_trace_comes_back_byte_for_byte(tmp_path: Path) -> None:
     """pack and unpack give the same files; packing twice gives the same archive."""
     source = TRACES / "prefill-decode-pair"
