@@ -203,7 +203,7 @@ def test_what_cannot_be_run_again_is_refused_with_its_reason(record: Any, part_o
     [
         ("pages", "expected KNOB=VALUE"),
         ("colour=red", "expected one of pages"),
-        ("pages=1", "from 2, found '1'"),
+        ("pages=1", "from 2 to 2,147,483,647, found '1'"),
         ("mixed=perhaps", "expected on or off"),
         ("max_new=0", "declared, undeclared or a whole number"),
         ("acceptance=2", "a number from 0 to 1"),
