@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from textual.binding import Binding
+from textual.pilot import Pilot
 from textual.widgets import Input
 
 from tests.tui.fakes import HEAD, FakeView, FullView
@@ -328,17 +329,22 @@ async def test_the_theme_goes_round() -> None:
         ]
 
 
+async def choose(pilot: Pilot[None], words: str) -> None:
+    """Choose an action in the palette."""
+    await pilot.press("ctrl+p")
+    await pilot.pause(0.2)
+    await pilot.press(*words)
+    await pilot.pause(0.5)
+    await pilot.press("enter")
+    await pilot.pause(0.2)
+    await settle(pilot)
+
+
 async def test_the_palette_offers_every_action() -> None:
     """Typing the help text of an action finds it, and enter does it."""
     async with app_at().run_test(size=SIZE) as pilot:
         screen = await settle(pilot)
-        await pilot.press("ctrl+p")
-        await pilot.pause(0.2)
-        await pilot.press(*"Ten rounds forward")
-        await pilot.pause(0.5)
-        await pilot.press("enter")
-        await pilot.pause(0.2)
-        await settle(pilot)
+        await choose(pilot, "Ten rounds forward")
         assert screen.scene.round == 71
 
 
@@ -350,13 +356,7 @@ async def test_the_palette_offers_the_actions_of_another_screen() -> None:
         await settle(pilot)
         pages = pilot.app.screen
         assert isinstance(pages, PagesScreen)
-        await pilot.press("ctrl+p")
-        await pilot.pause(0.2)
-        await pilot.press(*"Ten rounds forward")
-        await pilot.pause(0.5)
-        await pilot.press("enter")
-        await pilot.pause(0.2)
-        await settle(pilot)
+        await choose(pilot, "Ten rounds forward")
         assert pilot.app.screen is pages
         assert pages.scene.round == 71
 
