@@ -3,8 +3,8 @@
 `python -m bench.large OUT --rounds 1000000` records one; it takes minutes. 66 chains of requests, each of which starts
 when the one before it ended, keep 64 rows busy and some requests waiting. Budgets are undeclared and the pool is a
 little too small for the longest contexts at once, so that now and then one is retracted. Identity tokens, level plans.
-`--shape short` does the same with contexts of 2,300 tokens instead of 8,200: tables of 140 pages, not 510, which makes a
-million rounds affordable to record and to index.
+`--shape short` does the same with contexts of 2,300 tokens instead of 8,200: tables of 140 pages, not 510, which makes
+a million rounds affordable to record and to index.
 """
 
 from __future__ import annotations
