@@ -220,9 +220,9 @@ LEFT JOIN plans USING ({PART}, first_round)""",
 
 WAITING = Relation(
     "waiting",
-    "the requests that hold no pages behind the plan of a round, and why. Who was retracted and has not come back by the"
-    " last round is among them only where decisions are known (`parts`): recorded tables do not tell such a request from"
-    " one that decodes and gets no row",
+    "the requests that hold no pages behind the plan of a round, and why. Who was retracted and has not come back by"
+    " the last round is among them only where decisions are known (`parts`): recorded tables do not tell such a request"
+    " from one that decodes and gets no row",
     (
         ("submission", "number of the request"),
         ("request", "request id"),
