@@ -20,6 +20,7 @@ from tsviz.trace.layout import HOT
 from tsviz.trace.reader import Part
 from tsviz.trace.segments import HotSegments
 
+from .collecting import collecting_seldom
 from .keyframe_files import KeyframeWriter
 from .reexecute import Reexecution
 from .verify import Divergence, compare
@@ -36,6 +37,7 @@ class Derivation:
     divergence: Divergence | None
 
 
+@collecting_seldom()
 def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] | None = None) -> Derivation:
     """Write the decided tables of a part into `directory` (as the cold tables of a part) and say how far they reach.
 

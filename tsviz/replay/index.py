@@ -30,7 +30,7 @@ from tsviz.trace.reader import DATASET_ROWS, KEPT_ROWS, Part, open_bundle
 from .derive import Derivation, derive
 from .verify import Divergence
 
-VERSION = 2
+VERSION = 3
 """Of what stands in an index; another number makes every index be built anew."""
 _INDEX_FILE = "index.json"
 _CHECKED_BYTES = 1 << 25

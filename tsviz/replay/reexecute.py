@@ -33,7 +33,7 @@ TWIN = "tsviz-twin"
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One call that was made again: what came of it. `record` is set for a plan that did not raise."""
+    """One call that was made again: what came of it. `plan`, and `record` where plans are read, did not raise."""
 
     call: Call
     outcome: str
@@ -41,6 +41,7 @@ class Executed:
     result: bool | None
     items: int
     record: RoundRecord | None
+    plan: Any = None
 
 
 def rules_of(part: Part) -> RuleSet:
@@ -76,12 +77,21 @@ class Reexecution:
     """Iterates the calls of a part, each made on a fresh scheduler of `module` when it is asked for."""
 
     def __init__(
-        self, part: Part, module: Any, *, start: Keyframe | None = None, log: CallLog | None = None, **options: Any
+        self,
+        part: Part,
+        module: Any,
+        *,
+        start: Keyframe | None = None,
+        log: CallLog | None = None,
+        reads: bool = True,
+        **options: Any,
     ) -> None:
         """Build the scheduler from the part's config; `options` are the twin's own keywords (`observer`).
 
         It begins at `start`, a keyframe of this part; without one at the part's first call, for which a slice has a
         keyframe of its own. `log`: that of an earlier re-execution of the part, which spares reading it anew.
+        Without `reads` plans are made and not read: half the time, for rounds that were compared before. Its keyframes
+        lead to states, not to what can be compared.
 
         The twin re-executes a recording of the reference with the reference's cut of remote landings, which on its own
         it does not make (docs/conformance.md).
@@ -109,7 +119,7 @@ class Reexecution:
         self._module = module
         self.log = CallLog(part, columns=module is compat) if log is None else log
         """Of the whole part."""
-        self._content = part.token_mode == FULL
+        self._content, self._reads = part.token_mode == FULL, reads
         self._book = PlanBook(content=self._content, read=SharedPlans().read if module is compat else read_plan)
         self._calls = self.log
         if start is not None:
@@ -130,14 +140,15 @@ class Reexecution:
             yield self._make(call)
 
     def _make(self, call: Call) -> Executed:
-        scheduler, record, result, items = self.scheduler, None, None, call.items
+        scheduler, record, plan, result, items = self.scheduler, None, None, None, call.items
         outcome, message = "ok", ""
-        waiting = scheduler.waiting_size() if call.kind == e.PLAN else 0
+        waiting = scheduler.waiting_size() if call.kind == e.PLAN and self._reads else 0
         try:
             match call.kind:
                 case e.PLAN:
                     plan = scheduler.next_execution_plan()
-                    record = self._book.record(plan, waiting, read_counters(scheduler))
+                    if self._reads:
+                        record = self._book.record(plan, waiting, read_counters(scheduler))
                 case e.ADVANCE:
                     self._advance(call)
                 case e.SUBMIT:
@@ -154,7 +165,7 @@ class Reexecution:
         except Exception as error:
             outcome, message = type(error).__name__, str(error)
         self._book_keeping(call, outcome)
-        return Executed(call, outcome, message, result, items, record)
+        return Executed(call, outcome, message, result, items, record, plan)
 
     def _advance(self, call: Call) -> None:
         landed = call.landed

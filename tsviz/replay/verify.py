@@ -16,6 +16,7 @@ from tsviz.trace.round_rows import add_round
 from tsviz.trace.rounds import RoundRecord
 from tsviz.trace.tables import RECORDED
 
+from .collecting import collecting_seldom
 from .reexecute import Executed, Reexecution
 from .rows_from import RowsFrom, some
 
@@ -50,6 +51,7 @@ class Verification:
         return self.divergence is None and self.verified_rounds == self.recorded_rounds
 
 
+@collecting_seldom()
 def verify(
     part: Part, module: Any, *, progress: Callable[[int, int], None] | None = None, until: int | None = None
 ) -> Verification:
