@@ -17,7 +17,7 @@ from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
 from tsviz.tui.fetch import Failure
 from tsviz.tui.frame import LAST
-from tsviz.tui.keys import Key, bindings, display
+from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, display
 from tsviz.tui.opening import Opening
 from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
@@ -117,9 +117,32 @@ class MainScreen(Following, Elsewhere):
         self.action_focus_pane("requests")
 
     def redraw(self) -> None:
-        """Hand the scene to every pane."""
+        """Hand the scene to every pane; once there is one to answer keys from, those that waited for it are answered."""
         for pane in self.query(Pane):
             pane.show(self.scene)
+        self._release()
+
+    def on_screen_resume(self) -> None:
+        """Answer the keys that waited while another screen lay over this one."""
+        self._release()
+
+    def _release(self) -> None:
+        if self.scene.kept and self._ready and self.is_current:
+            self.app.call_later(self.app.release)  # type: ignore[attr-defined]
+
+    @property
+    def _ready(self) -> bool:
+        """Whether there is a round to show, or will be none."""
+        scene = self.scene
+        return scene.frame is not None or bool(scene.error) or (scene.head is not None and not scene.rounds)
+
+    def keeps(self, key: str, after: tuple[str, ...]) -> bool:
+        """Whether a key waits for the trace, which is being opened; what is typed into the filter does not."""
+        if self._ready or isinstance(self.focused, Input):
+            return False
+        bound = self.active_bindings.get(key)
+        at_once = AT_ONCE if after else AT_ONCE | FIRST_AT_ONCE
+        return bool(after) if bound is None else bound.binding.action not in at_once
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout for the size."""
@@ -415,9 +438,11 @@ class MainScreen(Following, Elsewhere):
         self.next_order()
 
     def action_up(self) -> None:
-        """Clear and leave the filter, or take the zoom back."""
+        """Forget the keys that wait, clear and leave the filter, or take the zoom back."""
         box = self.query_one("#filter", Input)
-        if box.display or box.value:
+        if self.scene.kept:
+            self.app.forget()  # type: ignore[attr-defined]
+        elif box.display or box.value:
             box.value = ""
             self._close_filter()
         elif self._zoomed:
