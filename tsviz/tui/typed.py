@@ -2,12 +2,13 @@
 
 The toolkit sends a key to what has the focus when the key arrives. Keys that arrive together (a fast typist, a script in
 tmux, what was typed while the program started) would all go to the pane that has it now, though the first of them opens
-a box. Here one is on its way at a time: behind it a `Passed` walks the same way up, twice, because what the key did
-(another screen, another focus) is itself a message.
+a box. Here one is on its way at a time: a key that follows closely waits until a `Passed` has walked the way of the one
+before it, twice, because what that one did (another screen, another focus) is itself a message.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 
 from textual import events
@@ -15,6 +16,7 @@ from textual.app import App
 from textual.message import Message
 from textual.timer import Timer
 
+_CLOSELY_S = 0.1
 _LOST_S = 1.0
 """After so long the next key goes without its `Passed`, which ends with a screen that is being taken down."""
 _TURNS = 2
@@ -36,8 +38,10 @@ class TypedApp(App[None]):
         self._typed: deque[events.Key] = deque()
         self._kept: list[events.Key] = []
         self._number = 0
-        """How many keys were sent on; the last one is under way while `_under_way`."""
-        self._under_way = False
+        """How many `Passed` were sent; the last one is on its way while `_waits`."""
+        self._waits = False
+        self._sent_s = 0.0
+        """When the last key was sent on; 0 once it is known to have been answered."""
         self._guard: Timer | None = None
 
     def keeps(self, key: str, after: tuple[str, ...]) -> bool:
@@ -67,18 +71,19 @@ class TypedApp(App[None]):
         return await self._next()
 
     async def _next(self) -> None:
-        while self._typed and not self._under_way:
-            key = self._typed.popleft()
+        while self._typed and not self._waits:
+            key = self._typed[0]
             if self.keeps(key.key, waiting := tuple(each.key for each in self._kept)):
-                self._kept.append(key)
+                self._kept.append(self._typed.popleft())
                 self.kept((*waiting, key.key))
-                continue
-            self._under_way = True
-            self._number += 1
-            await super().on_event(key)
-            await self._send(Passed(self._number, 1))
-        if self._typed and self._guard is None:
-            self._guard = self.set_timer(_LOST_S, self._lost)
+            elif time.monotonic() < self._sent_s + _CLOSELY_S:
+                self._waits = True
+                self._number += 1
+                self._guard = self.set_timer(_LOST_S, self._arrived)
+                await self._send(Passed(self._number, 1))
+            else:
+                self._sent_s = time.monotonic()
+                await super().on_event(self._typed.popleft())
 
     async def _send(self, passed: Passed) -> None:
         if not (self.focused or self.screen).post_message(passed):
@@ -86,19 +91,15 @@ class TypedApp(App[None]):
 
     async def on_passed(self, event: Passed) -> None:
         """Send it once more, or take the next key."""
-        if event.number != self._number or not self._under_way:
+        if event.number != self._number or not self._waits:
             return
         if event.turn < _TURNS:
             await self._send(Passed(event.number, event.turn + 1))
         else:
             await self._arrived()
 
-    async def _lost(self) -> None:
-        self._guard = None
-        await self._arrived()
-
     async def _arrived(self) -> None:
-        self._under_way = False
+        self._waits, self._sent_s = False, 0.0
         if self._guard is not None:
             self._guard.stop()
             self._guard = None

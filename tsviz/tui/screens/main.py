@@ -55,6 +55,7 @@ class Row(Horizontal):
 class MainScreen(Following, Elsewhere):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
 
+    AUTO_FOCUS = ""  # `on_mount` says where to begin; the toolkit would begin with the first pane, and lay out twice
     BLANK = True
 
     BINDINGS = bindings()
@@ -152,7 +153,7 @@ class MainScreen(Following, Elsewhere):
         small = width < LEAST_COLUMNS or height < LEAST_ROWS
         as_tabs = width < _COLUMNS_FOR_PANES or self._zoomed
         classes = {"-small": small, "-tabs": as_tabs, "-flat": height < _ROWS_FOR_TIMELINE}
-        classes |= {f"-on-{pane}": self.scene.focus == pane for pane in PANES}
+        classes |= {f"-on-{pane}": as_tabs and self.scene.focus == pane for pane in PANES}
         if any(self.has_class(name) != wanted for name, wanted in classes.items()):
             for name, wanted in classes.items():
                 self.set_class(wanted, name, update=False)
@@ -176,9 +177,8 @@ class MainScreen(Following, Elsewhere):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane with the focus is the open tab."""
-        if event.widget.id in PANES and event.widget.id != self.scene.focus:
-            self.put(focus=event.widget.id)
-            self._lay_out(self.size.width, self.size.height)
+        if event.widget.id in PANES:
+            self._open(event.widget.id)
 
     def on_key(self) -> None:
         """A message lasts until the next key."""
@@ -405,9 +405,13 @@ class MainScreen(Following, Elsewhere):
 
     def action_focus_pane(self, pane: str) -> None:
         """Focus a pane; as tabs, open it."""
-        self.put(focus=pane)
-        self._lay_out(self.size.width, self.size.height)
+        self._open(pane)
         self.query_one(f"#{pane}", Widget).focus(scroll_visible=False)
+
+    def _open(self, pane: str) -> None:
+        if pane != self.scene.focus:
+            self.scene = replace(self.scene, focus=pane)
+            self._lay_out(self.size.width, self.size.height)
 
     def action_zoom(self) -> None:
         """Give the screen to the focused pane, or take it back."""
