@@ -31,7 +31,6 @@ from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
 from tsviz.executor.touched import Touched
-from tsviz.executor.upload import upload
 
 
 class ExecutorDevice:
@@ -94,21 +93,10 @@ class ExecutorDevice:
 
     def land_remote(self, request: WorkRequest, token: int, candidates: Sequence[int]) -> None:
         """Arm the request's slot: what its peer computed is valid up to the prompt's end."""
-        slots, tokens = self.slots, request.prompt_tokens
-        slot = self.view.slot_of(request.request_id)
-        drafted = slots.width > 1 and len(candidates) == slots.width
-        inputs = [token, *candidates[1:]] if drafted else [token] * slots.width
+        tokens, slot = request.prompt_tokens, self.view.slot_of(request.request_id)
         self.view.land(request.request_id, slot, tokens)
         self.note(request.request_id, Said(tokens, (token,), None, 0.0))
-
-        def run() -> None:
-            slots.reset(slot)
-            slots.valid[slot] = tokens
-            slots.history[slot, tokens] = token
-            slots.inputs[slot] = upload(inputs, slots.inputs.device)
-            slots.ready[slot] = drafted
-
-        self.queue.submit(Stream.EXEC, Kind.LAND, run)
+        self.queue.submit(Stream.EXEC, Kind.LAND, lambda: self.slots.landed(slot, tokens, token, candidates))
 
     def next_change_ns(self) -> int | None:
         """Return now while a copy is out: its end is asked for, not told."""

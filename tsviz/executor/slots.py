@@ -5,10 +5,13 @@ A slot is used again at once: the first forward of its next owner resets it, on 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import torch
 from torch import Tensor
+
+from tsviz.executor.upload import upload
 
 
 class Drafter(Enum):
@@ -50,6 +53,20 @@ class SlotState:
         end = min(begin + len(tokens), self.history.shape[1])
         self.history[slot, begin:end] = tokens[: max(0, end - begin)]
 
+    def landed(self, slot: int, tokens: int, token: int, candidates: Sequence[int]) -> None:
+        """A peer computed `tokens` tokens and said `token`: arm a new owner's slot, with a window of candidates or none.
+
+        `candidates` start with the token itself, as the window does.
+        """
+        self.reset(slot)
+        self.valid[slot] = tokens
+        if tokens < self.history.shape[1]:
+            self.history[slot, tokens] = token
+        drafted = self.width > 1 and len(candidates) == self.width
+        window = [token, *candidates[1:]] if drafted else [token] * self.width
+        self.inputs[slot] = upload(window, self.inputs.device)
+        self.ready[slot] = drafted
+
     def decode_inputs(self, slots: Tensor) -> Tensor:
         """Return `[rows, width]`: the last committed token and the candidates."""
         return self.inputs[slots]
@@ -90,5 +107,6 @@ class SlotState:
         match = (history[:, :-1] == before) & (history[:, 1:] == last) & (position < last_at[:, None] - 1)
         found = torch.where(match & (before >= 0), position, -1).amax(-1, keepdim=True)
         at = found + 2 + torch.arange(ahead, device=history.device)
-        at = torch.minimum(at, last_at[:, None])
-        return torch.where(found >= 0, history.gather(1, at), repeated)
+        at = torch.minimum(at, last_at[:, None]).clamp_max(history.shape[1] - 1)
+        known = (found >= 0) & (last_at[:, None] < history.shape[1])
+        return torch.where(known, history.gather(1, at), repeated)
