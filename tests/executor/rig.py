@@ -136,10 +136,12 @@ def live(
 
 PRESSED_PARENTS = {
     "tiny": 8, "tiny-sliding": 10, "tiny-state": 12, "tiny-state-2": 8, "tiny-replay": 8, "tiny-replay-2": 12,
+    "tiny-narrow": 13,
 }  # fmt: skip
 """Parents in which four requests that say twenty tokens each take pages from one another, and all can end."""
 ROOMY_PARENTS = {
     "tiny": 9, "tiny-sliding": 10, "tiny-state": 21, "tiny-state-2": 8, "tiny-replay": 12, "tiny-replay-2": 12,
+    "tiny-narrow": 12,
 }  # fmt: skip
 """Parents in which the small requests of a drawn lifetime fit, with little to spare."""
 

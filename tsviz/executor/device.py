@@ -141,7 +141,8 @@ class ExecutorDevice:
         forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options)
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
-        touched = Touched(inputs, shape, layout, self._prefix, options.faults)
+        upper = inputs if forward.upper is None else forward.upper.inputs
+        touched = Touched(inputs, upper, shape, layout, self._prefix, options.faults)
         for layer in range(len(shape.pattern)):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()

@@ -12,6 +12,7 @@ from tsviz.executor import numerics
 from tsviz.executor.arena import Arena
 from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.model import Model
+from tsviz.executor.narrow import narrowed
 from tsviz.executor.options import DeviceOptions, Fault
 from tsviz.executor.paged import PagedMemory
 from tsviz.executor.slots import SlotState
@@ -43,6 +44,7 @@ class Forward:
         options: DeviceOptions,
     ) -> None:  # fmt: skip
         self.inputs = inputs
+        self.upper = narrowed(inputs, model.shape)
         self._model, self._arena, self._slots = model, arena, slots
         self._prefix = prefix_granularity
         self._options = options
@@ -73,15 +75,21 @@ class Forward:
         row_of = np.repeat(np.arange(len(inputs.rows)), np.diff(inputs.offsets))
         steps = np.concatenate([np.arange(row.length) for row in inputs.rows])
         positions = begins[upload(row_of, device)] + upload(steps, device)
-        self._at, self._begins = at, begins
-        self._memory = PagedMemory(
-            inputs, self._model, self._arena, self._prefix, positions, begins, self._options.faults
-        )
+        self._at, self._begins, self._positions = at, begins, positions
+        self._last = inputs
+        self._memory = self._remember(inputs, positions)
         self._x = self._model.pad(self._model.embed(torch.cat([tokens, fed])))
         self._angles = self._model.angles(self._model.pad(positions))
 
     def layer(self, layer: int) -> None:
-        """Run one layer."""
+        """Run one layer; the first of a narrowed decoder drops the rows that it does not need."""
+        if self.upper is not None and layer == self._model.shape.narrow_from:
+            self._last, kept = self.upper.inputs, upload(self.upper.kept, self._x.device)
+            dummy_rows, positions = self._memory.dummy_rows, self._positions[kept]
+            self._memory = self._remember(self._last, positions)
+            self._memory.dummy_rows += dummy_rows
+            self._x = self._model.pad(self._x[kept])
+            self._angles = self._model.angles(self._model.pad(positions))
         cos, sin = self._angles
         self._x = self._model.layer(layer, self._x, cos, sin, self._memory)
 
@@ -91,7 +99,7 @@ class Forward:
         device = self._arena.data.device
         picked = []
         for i, row in enumerate(inputs.rows):
-            end = inputs.offsets[i + 1]
+            end = self._last.offsets[i + 1]
             first = end - 1 if row.is_extend else end - inputs.width
             picked.append([min(first + j, end - 1) for j in range(inputs.width)])
         rows = upload(picked, device).reshape(-1)
@@ -116,6 +124,11 @@ class Forward:
             best, counts, self._begins, following, margins, broken, self._memory.dummy_rows,
             logits if self._options.keep_logits else None,
         )  # fmt: skip
+
+    def _remember(self, inputs: ForwardInputs, positions: Tensor) -> PagedMemory:
+        return PagedMemory(
+            inputs, self._model, self._arena, self._prefix, positions, self._begins, self._options.faults
+        )
 
     def copy_out(self) -> None:
         """Copy the outcome to the host."""

@@ -54,9 +54,9 @@ class SlotState:
         self.history[slot, begin:end] = tokens[: max(0, end - begin)]
 
     def landed(self, slot: int, tokens: int, token: int, candidates: Sequence[int]) -> None:
-        """A peer computed `tokens` tokens and said `token`: arm a new owner's slot, with a window of candidates or none.
+        """Arm a new owner's slot: a peer computed `tokens` tokens and said `token`.
 
-        `candidates` start with the token itself, as the window does.
+        `candidates` are a window, the token itself first; of any other length they are not taken.
         """
         self.reset(slot)
         self.valid[slot] = tokens
