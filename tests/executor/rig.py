@@ -16,6 +16,7 @@ from tsviz.engine.cost import DeviceCost
 from tsviz.engine.faults import AckFaults, ClientAbort
 from tsviz.engine.summary import RunSummary
 from tsviz.engine.workloads.model import Span, Workload, WorkRequest
+from tsviz.executor.drafting import first_layers
 from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
 from tsviz.executor.equality import Equality, compare
 from tsviz.executor.model import Model
@@ -52,6 +53,7 @@ class Life:
     parents: int = 40
     host_parents: int = 0
     drafter: Drafter = Drafter.NGRAM
+    draft_layers: int = 0
     device: DeviceOptions = field(default_factory=lambda: DeviceOptions(keep_logits=True, pace=PACE))
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
     aborts: tuple[ClientAbort, ...] = ()
@@ -114,7 +116,11 @@ def live(
     """Run a lifetime on a scheduler module and compare all that was said."""
     shape = PRESETS[life.model]
     model = Model(shape, seeded_weights(shape, life.seed))
-    sized = size_pool(shape, life.pool, parents=life.parents, host_parents=life.host_parents, element_bytes=4)
+    draft = draft_of(model, life.draft_layers)
+    sized = size_pool(
+        shape, life.pool, parents=life.parents, host_parents=life.host_parents, element_bytes=4,
+        draft=None if draft is None else draft.shape,
+    )  # fmt: skip
     workload = fit_vocabulary(Workload(life.requests, {}), shape.vocabulary)
     clock = clock or VirtualClock()
     store = None
@@ -124,7 +130,7 @@ def live(
     engine = Engine(
         scheduler, model, sized, Arrivals(workload.requests), clock,
         EngineOptions(device=life.device, drafter=life.drafter, aborts=life.aborts, max_rounds=300),
-        streams=life.streams(clock.now_ns), store=store, watcher=watcher or ops,
+        streams=life.streams(clock.now_ns), store=store, watcher=watcher or ops, draft=draft,
     )  # fmt: skip
     summary = engine.run()
     device = engine.device
@@ -144,6 +150,13 @@ ROOMY_PARENTS = {
     "tiny-narrow": 12,
 }  # fmt: skip
 """Parents in which the small requests of a drawn lifetime fit, with little to spare."""
+
+
+def draft_of(model: Model, layers: int) -> Model | None:
+    """The first layers of a model as its draft; the model itself where that is all of them, None for none."""
+    if not layers:
+        return None
+    return model if layers == len(model.shape.pattern) else first_layers(model, layers)
 
 
 def drawn(seed: int) -> Life:
@@ -175,7 +188,18 @@ def drawn(seed: int) -> Life:
     parents = PRESSED_PARENTS[model] if presses else ROOMY_PARENTS[model] + draw.randint(0, 5)
     faults = StoreFaults(seed, vanish_rate=draw.choice((0.0, 0.5)), truncate_rate=draw.choice((0.0, 0.1)))
     return Life(
-        tuple(requests), model, pool, parents, host, draw.choice(list(Drafter)), device, streams, aborts, faults, seed
+        tuple(requests),
+        model,
+        pool,
+        parents,
+        host,
+        draw.choice((Drafter.NGRAM, Drafter.BAD, Drafter.NONE)),
+        draw.choice((0, 1, 2 if model == "tiny" else 1)) if width > 1 else 0,
+        device,
+        streams,
+        aborts,
+        faults,
+        seed,
     )
 
 

@@ -39,8 +39,9 @@ class ExecutorDevice:
     def __init__(
         self, model: Model, arena: Arena, host: HostPool | None, slots: SlotState, streams: Streams, clock: Clock,
         options: DeviceOptions, *, prefix_granularity: int, store: PageStore | None = None,
-        observer: DeviceObserver | None = None,
+        observer: DeviceObserver | None = None, draft: Model | None = None,
     ) -> None:  # fmt: skip
+        self._draft = draft
         self._model, self._arena, self.slots = model, arena, slots
         self._clock, self.options = clock, options
         self._prefix, self._store = prefix_granularity, store
@@ -49,9 +50,12 @@ class ExecutorDevice:
         self.said: dict[str, list[Said]] = {}
         self.counts: Counter[str] = Counter()
         self._paths = PathCounter(self.counts)
-        layers = len(model.shape.pattern)
+        self._draft_layers = len(draft.shape.pattern) if draft is not None else 0
+        self._layers = len(model.shape.pattern) + self._draft_layers
         self._copies = (
-            CacheCopies(arena, host, self.queue, options, layers, store, self.counts) if host is not None else None
+            CacheCopies(arena, host, self.queue, options, self._layers, store, self.counts)
+            if host is not None
+            else None
         )
         self._spoiler = TableSpoiler()
         self._exec_free_ns = 0
@@ -138,12 +142,12 @@ class ExecutorDevice:
         self._paths.batch(inputs, self._loaded(planned.loads))
         if options.faults:
             inputs = self._spoiler.spoil(inputs, options.faults)
-        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options)
+        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options, self._draft)
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
         upper = inputs if forward.upper is None else forward.upper.inputs
         touched = Touched(inputs, upper, shape, layout, self._prefix, options.faults)
-        for layer in range(len(shape.pattern)):
+        for layer in range(self._layers):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
             if options.tracked:
@@ -157,7 +161,8 @@ class ExecutorDevice:
 
             queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
         committed = touched.committed() if options.tracked else ()
-        queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, writes=committed)
+        drafted_from = touched.drafted_from(self._draft_layers) if options.tracked else ()
+        queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, reads=drafted_from, writes=committed)
         result = queue.submit(
             Stream.EXEC, Kind.RESULT, forward.copy_out, writes=(ByteRange("result", queue.round, queue.round + 1),)
         )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tsviz.executor import numerics
 from tsviz.executor.arena import Arena
+from tsviz.executor.drafting import Drafting
 from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.model import Model
 from tsviz.executor.narrow import narrowed
@@ -41,15 +42,16 @@ class Forward:
 
     def __init__(
         self, inputs: ForwardInputs, model: Model, arena: Arena, slots: SlotState, prefix_granularity: int,
-        options: DeviceOptions,
+        options: DeviceOptions, draft: Model | None = None,
     ) -> None:  # fmt: skip
         self.inputs = inputs
         self.upper = narrowed(inputs, model.shape)
-        self._model, self._arena, self._slots = model, arena, slots
+        self._model, self._draft, self._arena, self._slots = model, draft, arena, slots
         self._prefix = prefix_granularity
         self._options = options
         self._memory: PagedMemory
         self._x: Tensor
+        self._drafting: Drafting | None = None
         self._angles: tuple[Tensor, Tensor]
         self._device_outcome: Outcome
         self.outcome: Outcome | None = None
@@ -78,11 +80,18 @@ class Forward:
         self._at, self._begins, self._positions = at, begins, positions
         self._last = inputs
         self._memory = self._remember(inputs, positions)
-        self._x = self._model.pad(self._model.embed(torch.cat([tokens, fed])))
+        fed = torch.cat([tokens, fed])
+        self._x = self._model.pad(self._model.embed(fed))
+        if (draft := self._draft) is not None:
+            rows = draft.pad(draft.embed(fed))
+            self._drafting = Drafting(draft, self._arena, inputs, self._prefix, rows, positions, begins)
         self._angles = self._model.angles(self._model.pad(positions))
 
     def layer(self, layer: int) -> None:
-        """Run one layer; the first of a narrowed decoder drops the rows that it does not need."""
+        """Run one layer, of the model or behind it of its draft; a narrowed decoder's first one drops rows."""
+        if self._drafting is not None and layer >= len(self._model.shape.pattern):
+            self._drafting.layer(layer - len(self._model.shape.pattern))
+            return
         if self.upper is not None and layer == self._model.shape.narrow_from:
             self._last, kept = self.upper.inputs, upload(self.upper.kept, self._x.device)
             dummy_rows, positions = self._memory.dummy_rows, self._positions[kept]
@@ -116,7 +125,11 @@ class Forward:
         which = upload(completes, device)
         following = torch.zeros((len(picked), inputs.width), dtype=torch.long, device=device)
         if completes:
-            following[which] = slots.said(self._at[which], best[which], counts[which])
+            at = self._at[which]
+            following[which] = slots.said(at, best[which], counts[which])
+            if self._drafting is not None:
+                candidates = self._drafting.candidates(completes, slots.inputs[at, 0], slots.valid[at])
+                following[which] = slots.drafted(at, candidates)
         top = logits.topk(2, -1).values
         margins = (top[..., 0] - top[..., 1]).amin(-1)
         broken = torch.isnan(logits).any(-1).any(-1)

@@ -21,6 +21,8 @@ class Drafter(Enum):
     """What followed the last two tokens when they last occurred."""
     BAD = "bad"
     """The last token plus one, again and again: never asked for, for tests of rejection."""
+    MODEL = "model"
+    """What a small model says (`drafting`): `Engine` sets it where it is given one."""
     NONE = "none"
     """No candidates: duplicates are fed and one token is taken."""
 
@@ -93,11 +95,16 @@ class SlotState:
         self.ready[slots] = self.drafter is not Drafter.NONE
         return self.inputs[slots]
 
+    def drafted(self, slots: Tensor, candidates: Tensor) -> Tensor:
+        """Take a draft model's candidates `[rows, width - 1]`; return the new inputs `[rows, width]`."""
+        self.inputs[slots] = torch.cat([self.inputs[slots, :1], candidates], -1)
+        return self.inputs[slots]
+
     def _draft(self, slots: Tensor, last_at: Tensor, last: Tensor) -> Tensor:
         """Return candidates `[rows, width - 1]` for what follows the token at `last_at`."""
         ahead = self.width - 1
         repeated = last.expand(-1, ahead)
-        if ahead == 0 or self.drafter is Drafter.NONE:
+        if ahead == 0 or self.drafter in (Drafter.NONE, Drafter.MODEL):
             return repeated
         if self.drafter is Drafter.BAD:
             return (repeated + 1) % self._vocabulary

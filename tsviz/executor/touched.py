@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tsviz.executor.inputs import ForwardInputs, Row
 from tsviz.executor.layout import ByteRange, GroupLayout, Layout
 from tsviz.executor.options import Fault
+from tsviz.executor.order import merged
 from tsviz.executor.paged import state_ends
 from tsviz.executor.shape import KINDS, ModelShape
 
@@ -36,14 +37,22 @@ class Touched:
 
     def layer(self, layer: int) -> tuple[Ranges, Ranges]:
         """Return what one layer reads and writes in the arena."""
-        letter = self._shape.pattern[layer]
+        letter = self._shape.pattern[layer] if layer < self._layout.draft_from else "F"
         group = self._layout.group(KINDS[letter])
-        key = (group.name, layer >= self._shape.narrow_from)
+        key = (group.name, self._shape.narrow_from <= layer < self._layout.draft_from)
         if key not in self._pages:
             rows = self._upper if key[1] else self._inputs
             self._pages[key] = self._state_pages(group) if letter == "M" else self._row_pages(letter, group, rows)
         reads, writes = self._pages[key]
         return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
+
+    def drafted_from(self, draft_layers: int) -> Ranges:
+        """Return what an epilogue reads to draft: the draft model's keys and values of everything before."""
+        if not draft_layers:
+            return ()
+        first = self._layout.draft_from
+        reads = [r for layer in range(first, first + draft_layers) for r in self.layer(layer)[0]]
+        return merged(reads)
 
     def committed(self) -> Ranges:
         """Return the state pages that an epilogue may write: those of every length that a decode may come to."""
