@@ -18,6 +18,7 @@ from tsviz.trace.compact import compact_part
 from tsviz.trace.decided import DECIDED, DecisionRows
 from tsviz.trace.layout import HOT
 from tsviz.trace.reader import Part
+from tsviz.trace.rounds import RoundRecord
 from tsviz.trace.segments import HotSegments
 
 from .keyframe_files import KeyframeWriter
@@ -36,8 +37,13 @@ class Derivation:
     divergence: Divergence | None
 
 
-def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] | None = None) -> Derivation:
+def derive(
+    part: Part, directory: Path, *, progress: Callable[[int, int], None] | None = None,
+    plans: Callable[[int, RoundRecord], None] | None = None,
+) -> Derivation:  # fmt: skip
     """Write the decided tables of a part into `directory` (as the cold tables of a part) and say how far they reach.
+
+    `plans` is given every plan that was made again and found equal.
 
     Raises `TraceError` when the trace cannot be read, OSError when the directory cannot be written.
     """
@@ -64,6 +70,8 @@ def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] 
         told.clear()
         if executed.call.kind == e.PLAN:
             last = executed.call.round
+            if plans is not None and executed.record is not None:
+                plans(last, executed.record)
             verified += executed.record is not None
             keyframes.offer(execution, last)
             if sum(b.rows for b in builders.values()) > _FLUSH_ROWS:

@@ -55,6 +55,7 @@ def _part(part: Part, ended: str) -> dict[str, Any]:
         "role": str(part.meta.get("role", "?")),
         "engine": f"{part.engine.get('name', '?')} {part.engine.get('version', '?')}",
         "rule_set": part.rule_set,
+        "level": part.level,
         "rounds": len(rounds),
         "first_round": ends["min"],
         "last_round": ends["max"],

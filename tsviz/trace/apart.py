@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from . import layout
+from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
 from .recorder import Recorder
@@ -88,15 +89,15 @@ class ApartWriter:
 
     def recorder(
         self, *, node: str, rank: int, config: Mapping[str, Any], engine: Mapping[str, Any], event_reader: EventReader,
-        now_ns: Callable[[], int], clock: str, rule_set: str,
+        now_ns: Callable[[], int], clock: str, rule_set: str, level: str = PLANS,
     ) -> Recorder:  # fmt: skip
-        """Open a part for one scheduler, as `BundleWriter.recorder`; level `plans`. Raises ValueError for a node."""
+        """Open a part for one scheduler, as `BundleWriter.recorder`; no decisions. Raises ValueError for a node."""
         layout.part_directory(self.path, node, rank)
         recorder = Recorder(now_ns)
         result = next((kind for kind in event_reader if kind.__name__ == _RESULT), None)
         encoder = Encoder(event_reader, result, content=self._tokens == FULL)
         told = {"node": node, "rank": rank, "config": dict(config), "engine": dict(engine), "clock": clock,
-                "rule_set": rule_set}  # fmt: skip
+                "rule_set": rule_set, "level": level}  # fmt: skip
         self._parts.append(_Part(recorder, encoder, _json(told)))
         if self.error is not None:
             recorder.append = drop
@@ -126,7 +127,7 @@ class ApartWriter:
             while entries := part.recorder.take(_TAKE_ENTRIES):
                 took = True
                 for entry in entries:
-                    data = part.encoder.encode(entry)  # type: ignore[arg-type]  # no decisions at level plans
+                    data = part.encoder.encode(entry)  # type: ignore[arg-type]  # no decisions here
                     self._send(ENTRY, number, data)  # lets the interpreter go: the loop never waits for longer
         return took
 

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from . import entries as e
 from .builder import TableBuilder, Vocabulary
-from .catalogue import TABLES
+from .catalogue import CALLS, PLANS, TABLES
 from .chains import ChainBook
 from .decided import DecisionRows
 from .device_rows import add_measured
 from .event_rows import EventRows
 from .plan_fields import PlanFields, read_plan
-from .round_rows import add_round
+from .round_rows import add_plan, add_round
 from .rounds import PlanBook
 from .segments import HotSegments
 from .tokens import FULL, PageBook
@@ -31,18 +31,20 @@ class PartWriter:
         event_reader: e.EventReader,
         storage: bool = False,
         read: Callable[..., PlanFields] = read_plan,
+        level: str = PLANS,
     ) -> None:
         """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed.
 
-        `read` reads a plan, as `read_plan`.
+        `read` reads a plan, as `read_plan`. At level `calls` nothing is kept of one but its row in `rounds`.
         """
         self._segments = segments
         self._settings: dict[str, Any] = {
             "prefix_tokens": prefix_tokens, "token_mode": token_mode, "event_reader": event_reader, "storage": storage,
-            "read": read,
+            "read": read, "level": level,
         }  # fmt: skip
         self._first_submission = 0
         self._full = token_mode == FULL
+        self._keeps_plans = level != CALLS
         self._requests, self._words = Vocabulary(), Vocabulary()
         self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
         self._book = PlanBook(content=self._full, read=read)
@@ -149,7 +151,9 @@ class PartWriter:
         if entry.plan is None or entry.counters is None:
             return
         record = self._book.record(entry.plan, entry.waiting_before, entry.counters)
-        add_round(self._tables, self._round, sequence, entry.time_ns, record)
+        add_round(self._tables["rounds"], self._round, sequence, entry.time_ns, record)
+        if self._keeps_plans:
+            add_plan(self._tables, self._round, record)
         causes, round_ = self._events.causes, self._round
         for batch in record.batches:
             if batch.decode_kind == "decode":

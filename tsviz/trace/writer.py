@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import compact, layout
-from .catalogue import LEVELS
+from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
 from .lock import RecordingLock
@@ -112,17 +112,18 @@ class BundleWriter:
         now_ns: Callable[[], int],
         clock: str,
         rule_set: str,
-        level: str = LEVELS[0],
+        level: str = PLANS,
         read: Callable[..., PlanFields] = read_plan,
     ) -> Recorder:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's
+        observer; a flight recorder keeps plans. `read` reads one plan.
         """
         directory = layout.part_directory(self.path, node, rank)
         if self._ring is not None:
-            level = LEVELS[0]
+            level = PLANS
         try:
             rotation = None if self._ring is None else Rotation(self._ring, directory)
             segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
@@ -140,6 +141,7 @@ class BundleWriter:
                 event_reader=event_reader,
                 storage=config["enable_l3_storage"],
                 read=read,
+                level=level,
             )
             with self._lock:
                 self._parts.append(_Part(recorder, writer, directory, segments, rotation))
