@@ -19,6 +19,7 @@ from typing import Any
 
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.api_events import event_reader
+from tsviz.trace.backlog import MOST_WAITING
 from tsviz.trace.catalogue import PLANS
 from tsviz.trace.config import describe_config
 from tsviz.trace.endings import CRASHED, ENDED
@@ -34,8 +35,6 @@ OPTIONS_VARIABLE = "TSVIZ_RUN"
 PACKAGE_VARIABLE = "TSVIZ_RUN_PACKAGE"
 _NODES = {"FUSED": "F", "P": "P", "D": "D"}
 _BUNDLES = 1000
-MOST_WAITING = 20_000
-"""Entries, two a round: with 64 rows a round they hold about a gigabyte."""
 _PATIENCE_SECONDS = 5.0
 
 

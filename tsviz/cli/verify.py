@@ -58,7 +58,9 @@ def command(trace: str, scheduler: str, form: str) -> None:
             "got": different and different.got,
         }  # fmt: skip
         rows.append(row)
-    clear_progress()
+        clear_progress()
+        for words in found.lost.words():
+            click.echo(f"{name}: {words}", err=True)
     print_rows(rows, form)
     if diverged:
         raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the {scheduler} scheduler does not make these plans")

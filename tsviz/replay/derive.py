@@ -66,10 +66,12 @@ def derive(
         if divergence is not None:
             break
         for round_, stop, decision in told:
-            rows.add(round_, stop, decision)
+            if round_ not in execution.lost:  # made again, and compared with nothing
+                rows.add(round_, stop, decision)
         told.clear()
         if executed.call.kind == e.PLAN:
-            last = executed.call.round
+            if executed.call.round not in execution.lost:
+                last = executed.call.round
             if plans is not None and executed.record is not None:
                 plans(last, executed.record)
             verified += executed.record is not None

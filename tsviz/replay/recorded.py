@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tsviz.trace.catalogue import CALLS
 from tsviz.trace.errors import TraceError
+from tsviz.trace.gaps import spans
 from tsviz.trace.reader import Bundle, Part
 
 from .bases import make_bases, open_bases
@@ -107,7 +108,7 @@ class PartView:
             requests=self._life.count,
             live=part.live,
             clock=part.clock,
-            gaps=part.rows("gaps"),
+            gaps=len(spans(part.table("gaps"))),
             parts=tuple(f"{p.node}/{p.rank}" for p in bundle.parts),
             groups=tuple(str(group["group_id"]) for group in part.config["cache_groups"]),
             frontier=self._inside.frontier,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tsviz.trace import entries as e
 from tsviz.trace.builder import TableBuilder, Vocabulary
 from tsviz.trace.catalogue import CALLS, PLAN_TABLES
+from tsviz.trace.gaps import LostRounds
 from tsviz.trace.reader import Part
 from tsviz.trace.round_rows import add_plan, add_round
 from tsviz.trace.rounds import RoundRecord
@@ -44,6 +45,8 @@ class Verification:
     recorded_rounds: int
     calls: int
     divergence: Divergence | None
+    lost: LostRounds
+    """Rounds that were made again and not compared, since their plans were dropped while recording."""
 
     @property
     def complete(self) -> bool:
@@ -62,18 +65,19 @@ def verify(
     part.check(keep=_READ_AGAIN)
     comparison = compare(part)
     done = calls = 0
-    for executed in Reexecution(part, module):
+    execution = Reexecution(part, module)
+    for executed in execution:
         calls += 1
         divergence = comparison.check(executed)
         if divergence is not None:
-            return Verification(done, comparison.rounds, calls, divergence)
+            return Verification(done, comparison.rounds, calls, divergence, execution.lost)
         if executed.record is not None:
             done += 1
             if progress is not None and done % 256 == 0:
                 progress(done, comparison.rounds)
         if until is not None and executed.call.kind == e.PLAN and executed.call.round >= until:
             break
-    return Verification(done, comparison.rounds, calls, None)
+    return Verification(done, comparison.rounds, calls, None, execution.lost)
 
 
 class Comparison:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from . import layout
+from .backlog import LOOK_SECONDS, Backlog
 from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
@@ -50,6 +51,7 @@ _START = "import subprocess,sys;subprocess.Popen(sys.argv[1:],start_new_session=
 class _Part:
     recorder: Recorder
     encoder: Encoder
+    backlog: Backlog
     told: bytes
     """What the other end is to know of it; empty once that was sent."""
 
@@ -71,7 +73,7 @@ class ApartWriter:
         self.error: BaseException | None = None
         self._parts: list[_Part] = []
         self._closed = False
-        self._stop = threading.Event()
+        self._stop, self._lock = threading.Event(), threading.Lock()
         try:
             check_free(path)
             self._pipe, self._answer = _start()
@@ -80,8 +82,7 @@ class ApartWriter:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror or error}") from error
         self._send(
             OPEN, 0,
-            _json({"path": str(path), "meta": dict(meta), "tokens": tokens, "ring": ring and ring.values(),
-                   "most_waiting": most_waiting}),
+            _json({"path": str(path), "meta": dict(meta), "tokens": tokens, "ring": ring and ring.values()}),
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
@@ -98,7 +99,7 @@ class ApartWriter:
         encoder = Encoder(event_reader, result, content=self._tokens == FULL)
         told = {"node": node, "rank": rank, "config": dict(config), "engine": dict(engine), "clock": clock,
                 "rule_set": rule_set, "level": level}  # fmt: skip
-        self._parts.append(_Part(recorder, encoder, _json(told)))
+        self._parts.append(_Part(recorder, encoder, Backlog(recorder), _json(told)))
         if self.error is not None:
             recorder.append = drop
         return recorder
@@ -114,6 +115,7 @@ class ApartWriter:
             wait = IDLE_SECONDS
             while not self._stop.wait(wait):
                 wait = BUSY_SECONDS if self._take_all() else IDLE_SECONDS
+            self._take_all()
         except BaseException as error:
             self._fail(error)
 
@@ -132,20 +134,25 @@ class ApartWriter:
         return took
 
     def _watch(self) -> None:
-        """End the recording when the other process cannot keep up: the program's memory is not ours to fill."""
-        while self.error is None and not self._stop.wait(0.1):
-            for part in list(self._parts):
-                waiting, most = part.recorder.waiting_entries(), self._most_waiting
-                if most is not None and waiting > most:
-                    self._fail(FellBehind(f"{waiting:,} entries waited to be written, more than {most:,}"))
+        """Hold what waits within memory while the other process cannot keep up: the program's is not ours to fill."""
+        while self._most_waiting is not None and not self._stop.wait(LOOK_SECONDS):
+            try:
+                with self._lock:
+                    if self.error is not None:
+                        return
+                    for part in list(self._parts):
+                        part.backlog.look(self._most_waiting)
+            except FellBehind as error:
+                self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, BrokenPipeError):
             error = OSError(self._last_words(1.0) or "the writing process ended")
-        self.error = self.error or error
-        for part in list(self._parts):
-            part.recorder.append = drop
-            part.recorder.take(1 << 62)
+        with self._lock:
+            self.error = self.error or error
+            for part in list(self._parts):
+                part.recorder.append = drop
+                part.recorder.take(1 << 62)
 
     def _last_words(self, seconds: float) -> str:
         """Return what the writing process said at its end, waiting for it for so long at most."""
@@ -187,7 +194,6 @@ class ApartWriter:
             if self._thread.is_alive():
                 raise FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end")
             if self.error is None:
-                self._take_all()
                 self._send(CLOSE, 0, _json({"end": dict(end or {}), "compacted": compacted}))
         except OSError as error:
             self._fail(error)

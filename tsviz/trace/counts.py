@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 
 from . import entries as e
 from .errors import Damaged
+from .gaps import LostRounds
+from .tables import RECORDED
 
 _SCHEDULED = ("prefill_rows", "decode_rows", "remote_prefill_rows", "remote_decode_rows")
 
@@ -52,7 +54,8 @@ def _expected(read: Read) -> Iterator[tuple[str, int, str]]:
     for group in groups:
         items[group["kind"]] += group["items_sum"]
     plans = sum(group["items_count"] for group in groups if (group["kind"], group["outcome"]) == (e.PLAN, "ok"))
-    yield "rounds", plans, "plans that did not raise"
+    lost = len(LostRounds(read("gaps", RECORDED["gaps"].names)))
+    yield "rounds", plans - lost, "plans that did not raise" + (" and were not dropped" if lost else "")
     yield "submissions", items[e.SUBMIT], "requests in submit calls"
     yield "events", items[e.ADVANCE], "events in advance calls"
     yield "operations", sum(pc.sum(rounds[name]).as_py() or 0 for name in _SCHEDULED), "rows of the plans"
