@@ -16,7 +16,7 @@ _PATIENCE_S = 5.0
 
 
 async def quiet(_min_sleep: float = 0.0, _max_sleep: float = 1.0) -> None:
-    """Wait until the loop has nothing to run and the screen nothing to draw; takes what the toolkit's own wait takes."""
+    """Wait until the loop has nothing to run and the screen nothing to draw; the arguments are the toolkit's own."""
     until = time.monotonic() + _PATIENCE_S
     await _nothing_ready(until)
     app = active_app.get(None)

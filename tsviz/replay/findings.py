@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 
 from tsviz.query.problem import QueryError
+from tsviz.trace.catalogue import CALLS
 from tsviz.trace.reader import Bundle, Part
 
 from . import findings_decided as decided
@@ -111,6 +112,10 @@ def _made(bundle: Bundle, part: Part, facts: Facts | None, check: Check, why_not
     if check.needs == DECIDED and facts is None:
         return NotCheckable(
             check.name, "not checkable without decisions (tsviz index)" + (f": {why_not}" if why_not else "")
+        )
+    if part.level == CALLS and check.needs != BUNDLE:
+        return NotCheckable(
+            check.name, "not checkable without plans, of which only the calls were recorded (tsviz index)"
         )
     first = part.meta.get("starts_at", 1)  # what was dropped in front of it, by a ring, takes nothing from the rest
     gaps = [row for row in part.table("gaps").to_pylist() if row["last_round"] >= first]

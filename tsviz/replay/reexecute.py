@@ -16,6 +16,7 @@ from tsviz.trace import layout
 from tsviz.trace.api_events import make_event, read_counters
 from tsviz.trace.config import build_config
 from tsviz.trace.errors import Damaged, TraceError
+from tsviz.trace.gaps import LostRounds
 from tsviz.trace.plan_fields import read_plan
 from tsviz.trace.reader import Part
 from tsviz.trace.rounds import PlanBook, RoundRecord
@@ -116,6 +117,9 @@ class Reexecution:
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
         self.round = part.meta.get("starts_at", 1) if start is None else start.round
         """The round of the first call that is made."""
+        self.lost = LostRounds(part.table("gaps"))
+        """Rounds that are made again without being compared: their plans were not recorded."""
+        self._behind = False
         self._module = module
         self.log = CallLog(part, columns=module is compat) if log is None else log
         """Of the whole part."""
@@ -129,6 +133,9 @@ class Reexecution:
     def keyframe(self) -> Keyframe:
         """Return the state now, which must be between the last call of a round and the first of the next (the twin)."""
         snapshot: Snapshot = self.scheduler.snapshot()
+        if self._behind:
+            self._book.lose()
+            self._behind = False
         return Keyframe(snapshot.rounds + 1, snapshot, self._book.state([r.request_id for r in snapshot.requests]))
 
     def submission(self, request: str) -> int:
@@ -147,7 +154,12 @@ class Reexecution:
             match call.kind:
                 case e.PLAN:
                     plan = scheduler.next_execution_plan()
-                    if self._reads:
+                    if call.round in self.lost:
+                        self._behind = True
+                    elif self._reads:
+                        if self._behind:
+                            self._book.lose()
+                            self._behind = False
                         record = self._book.record(plan, waiting, read_counters(scheduler))
                 case e.ADVANCE:
                     self._advance(call)

@@ -118,7 +118,7 @@ class MainScreen(Following, Elsewhere):
         self.action_focus_pane("requests")
 
     def redraw(self) -> None:
-        """Hand the scene to every pane; once there is one to answer keys from, those that waited for it are answered."""
+        """Hand the scene to every pane; keys that waited for one to be answered from are answered then."""
         for pane in self.query(Pane):
             pane.show(self.scene)
         self._release()
