@@ -1,1 +1,1 @@
-"""Session over a trace: recorded state, verification."""
+"""From a trace to answers: any round of it, its calls made again, and what can be asked of them (architecture.md, section 6)."""
