@@ -1,1 +1,1 @@
-"""From a trace to answers: any round of it, its calls made again, and what can be asked of them (architecture.md, section 6)."""
+"""From a trace to answers: any round of it, its calls made again, what can be asked (architecture.md, section 6)."""
