@@ -11,8 +11,8 @@ from functools import partial
 
 from textual.screen import Screen
 
-from tsviz.replay.snapshot import RecordedView
-from tsviz.replay.stops import RoundStory
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.stops.story import RoundStory
 from tsviz.tui.clean import shorten
 from tsviz.tui.fetch import Failure, Fetcher, Renewed
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame
@@ -301,7 +301,7 @@ class SteppingScreen(Screen[None]):
         )
         self._settle_stop(frame)
         if snapshot.preparing is not None:
-            if not snapshot.preparing.error:
+            if not snapshot.preparing.error and not snapshot.preparing.words:
                 self.set_timer(_LOOK_AGAIN_S, self._look_again)
         elif scene.frame is not None and scene.frame.snapshot.preparing is not None:
             self._strip_asked = None  # what the timeline shows was not known when it was asked for
