@@ -7,14 +7,13 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from tsviz.replay.rows.rows_from import pieces, some
 from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.gaps import LostRounds
 from tsviz.trace.layout import END_FILE
 from tsviz.trace.privacy import BEHIND
 from tsviz.trace.reader import Bundle, Part
-
-from .rows_from import pieces, some
 
 SLICE = "slice"
 """How a slice ended, which holds some rounds of a trace."""
