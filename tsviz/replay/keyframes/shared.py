@@ -27,6 +27,50 @@ _CHAIN_SHIFT = 32
 """A digest's number: below 1 << 32 one that is stored; else (chain + 1) << 32, plus its page in the chain."""
 
 
+class Lists:
+    """Lists of numbers behind one another, as the four bytes of each: pages repeat their bytes, not their differences.
+
+    Tokens stand as differences from one to the next, pages as they are.
+    """
+
+    def __init__(self, items: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64]) -> None:
+        """Take the items of all lists and the length of each."""
+        self.planes = np.ascontiguousarray(items.astype("<i4").view(np.uint8).reshape(-1, 4).T)
+        self.lengths, self.ends = lengths, np.cumsum(lengths)
+
+    @classmethod
+    def read(cls, planes: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> Lists:
+        """Take what `planes` and `lengths` were. Raises `Malformed`."""
+        found = cls(np.zeros(0, np.int32), lengths)
+        total = int(lengths.sum())
+        if len(planes) != 4 * total:
+            raise Malformed("list items", f"{4 * total} bytes", str(len(planes)))
+        found.planes = planes.reshape(4, -1)
+        return found
+
+    def at(self, places: Any) -> npt.NDArray[np.int32]:
+        """Return the items at these places (a slice, or numbers)."""
+        return np.ascontiguousarray(self.planes[:, places].T).view("<i4").ravel()
+
+    def likely(
+        self, digests: npt.NDArray[np.int64], slots: npt.NDArray[np.int64], groups: npt.NDArray[np.int64],
+        tables: npt.NDArray[Any], chains: int,
+    ) -> npt.NDArray[np.int64]:  # fmt: skip
+        """Return where entries lie if each lies where the table of its chain's request has it; 0 where none has."""
+        pages = np.zeros(len(digests), np.int64)
+        own = (digests >> _CHAIN_SHIFT) - 1
+        some = np.flatnonzero((own >= 0) & (slots >= 0))
+        if not chains or not len(tables):
+            return pages
+        chosen = tables.reshape(chains, -1)[own[some], groups[some]]
+        there = chosen >= 0
+        some, chosen = some[there], chosen[there]
+        inside = slots[some] < self.lengths[chosen]
+        some, chosen = some[inside], chosen[inside]
+        pages[some] = self.at((self.ends - self.lengths)[chosen] + slots[some])
+        return pages
+
+
 class Collector:
     """Gives numbers to what states share, and stores each thing once."""
 
@@ -40,7 +84,8 @@ class Collector:
         self._chained: dict[bytes, int] = {}
         self._digests: dict[bytes, int] = {}
         self._entries: dict[int, tuple[int, Entry]] = {}
-        self._pages: list[int] = []
+        self._places: list[tuple[int, int]] = []
+        self._chain_tables: dict[int, list[int]] = {}
         self._turns = np.zeros(1, np.int32)
 
     def listed(self, values: Any, length: int) -> int:
@@ -73,42 +118,56 @@ class Collector:
         known = self._chained.get(digest)
         return self._digests.setdefault(digest, len(self._digests)) if known is None else known
 
-    def entry(self, entry: Entry | None, page: int) -> int:
+    def placed(self, chain: int, tables: list[int]) -> None:
+        """Note which lists are the tables of the request of a chain, by group: where its entries lie, most likely."""
+        if tables:
+            self._chain_tables[chain] = tables
+
+    def entry(self, entry: Entry | None, group: int, page: int) -> int:
         """Return the number of an index entry, which is of one page as long as it lives, from 1; 0 for none."""
         if entry is None:
             return 0
         known = self._entries.get(id(entry))
         if known is None:
             known = self._entries[id(entry)] = (len(self._entries) + 1, entry)
-            self._pages.append(page)
+            self._places.append((group, page))
         return known[0]
 
     def arrays(self) -> Arrays:
         """Return everything as arrays."""
-        out = self._entry_columns()
-        parts = [values[: self._lengths[number]] for number, values in self._lists.values()]
-        out["list_length"] = np.array(self._lengths, np.int32)
-        listed = np.concatenate([np.array(part, np.int32) for part in parts] or [np.zeros(0, np.int32)])
-        out["list_items"] = np.diff(listed, prepend=np.int32(0))
-        out["chain_tokens"] = np.array(self._chain_tokens, np.int32)
+        out: Arrays = {"chain_tokens": np.array(self._chain_tokens, np.int32)}
+        rising = set(self._chain_tokens)
+        parts = [np.array(values[: self._lengths[n]], np.int32) for n, values in self._lists.values()]
+        parts = [np.diff(part, prepend=np.int32(0)) if n in rising else part for n, part in enumerate(parts)]
+        lists = Lists(np.concatenate([*parts, np.zeros(0, np.int32)]), np.array(self._lengths, np.int64))
+        out["list_length"] = lists.lengths.astype(np.int32)
+        out["list_bytes"] = lists.planes.ravel()
         out["chain_length"] = np.array(self._chain_lengths, np.int32)
+        groups = max(map(len, self._chain_tables.values()), default=0)
+        none = [-1] * groups
+        tables = [self._chain_tables.get(chain, none) for chain in range(len(self._chain_lengths))]
+        out["chain_tables"] = np.array(tables, np.int32).ravel()
+        out |= self._entry_columns(lists, out["chain_tables"])
         digests = list(self._digests)
         out["digest_length"] = np.array([len(digest) for digest in digests], np.int32)
         out["digest_bytes"] = np.frombuffer(b"".join(digests), np.uint8)
         return out
 
-    def _entry_columns(self) -> Arrays:
+    def _entry_columns(self, lists: Lists, tables: npt.NDArray[np.int32]) -> Arrays:
         """Return the entries in order of their digests, which is that of pages in chains; `present` follows."""
         entries = [entry for _, entry in self._entries.values()]
         columns = zip(*entries, strict=True) if entries else [()] * len(_ENTRY_FIELDS)
-        out: Arrays = {}
+        found: Arrays = {}
         for name, values in zip(_ENTRY_FIELDS, columns, strict=True):
-            out[f"entry_{name}"] = np.array([self.digest(d) for d in values] if name == "digest" else values, np.int64)
-        out["entry_page"] = np.array(self._pages, np.int64)
-        order = np.lexsort((out["entry_offset"], out["entry_digest"]))
+            found[name] = np.array([self.digest(d) for d in values] if name == "digest" else values, np.int64)
+        found["group"], page = np.array(self._places, np.int64).reshape(-1, 2).T
+        order = np.lexsort((found["offset"], found["digest"]))
         self._turns = np.zeros(len(order) + 1, np.int32)
         self._turns[1 + order] = np.arange(1, len(order) + 1)
-        return {name: np.diff(values[order], prepend=np.int64(0)) for name, values in out.items()}
+        likely = lists.likely(found["digest"], found["slot"], found["group"], tables, len(self._chain_lengths))
+        out: Arrays = {f"entry_{n}": np.diff(values[order], prepend=np.int64(0)) for n, values in found.items()}
+        out["entry_away"] = (page - likely)[order].astype(np.int32)
+        return out
 
     def present(self, entries: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """Return, of all entries as they stand in `arrays` (to be called before), which are among these numbers."""
@@ -122,7 +181,7 @@ class Shared:
 
     def __init__(self, arrays: Arrays, page_tokens: int) -> None:
         """Take the arrays of a `Collector`; `page_tokens`: prefix granularity."""
-        summed = [name for name in arrays if name.startswith("entry_") or name == "list_items"]
+        summed = [name for name in arrays if name.startswith("entry_") and name != "entry_away"]
         self._arrays = arrays | {name: np.cumsum(arrays[name], dtype=arrays[name].dtype) for name in summed}
         self._page_tokens = page_tokens
         self._entries: dict[int, Entry] = {}
@@ -173,27 +232,32 @@ class Shared:
         return list(zip(tokens.tolist(), sizes.tolist(), strict=True))
 
     @cached_property
-    def items(self) -> int:
-        """How many items all lists have: as nothing is in two lists, no state can refer to more."""
-        return len(numbers(self._arrays, "list_items", -INT32 - 1))
+    def _lists(self) -> Lists:
+        planes = self._arrays.get("list_bytes", np.zeros(0, np.uint8))
+        return Lists.read(planes, numbers(self._arrays, "list_length", 0))
 
     @cached_property
-    def _places(self) -> list[tuple[int, int]]:
-        sizes = numbers(self._arrays, "list_length", 0)
-        ends = np.cumsum(sizes)
-        total = self.items
-        if (int(ends[-1]) if len(ends) else 0) != total:
-            raise Malformed("list items", str(total), str(int(ends[-1]) if len(ends) else 0))
-        return list(zip((ends - sizes).tolist(), ends.tolist(), strict=True))
+    def _rising(self) -> frozenset[int]:
+        return frozenset(tokens for tokens, _ in self._chain_places)
+
+    @property
+    def items(self) -> int:
+        """How many items all lists have: as nothing is in two lists, no state can refer to more."""
+        return int(self._lists.lengths.sum())
 
     def listed(self, number: int, length: int) -> array[int]:
         """Return an array by its number, `length` long or more."""
-        start, end = self._places[number] if 0 <= number < len(self._places) else (0, -1)
-        if not 0 <= length <= end - start:
-            raise Malformed(f"list {number}", f"{length} items", str(end - start))
+        lists = self._lists
+        whole = int(lists.lengths[number]) if 0 <= number < len(lists.lengths) else -1
+        if not 0 <= length <= whole:
+            raise Malformed(f"list {number}", f"{length} items", str(whole))
         made = self._made.get(number)
         if made is None:
-            made = self._made[number] = array("i", self._arrays["list_items"][start:end].astype("=i4").tobytes())
+            end = int(lists.ends[number])
+            found = lists.at(slice(end - whole, end))
+            if number in self._rising:
+                found = np.cumsum(found, dtype=np.int32)
+            made = self._made[number] = array("i", found.astype("=i4").tobytes())
         return made
 
     def entries(self, numbers_: npt.NDArray[np.intp]) -> list[Entry]:
@@ -235,7 +299,18 @@ class Shared:
     @cached_property
     def entry_pages(self) -> npt.NDArray[np.int64]:
         """Page of each entry."""
-        return numbers(self._arrays, "entry_page", 1, INT32, self.entry_count)
+        digests, _, _, _, slots, *_ = self._columns
+        chains = len(self._chain_places)
+        tables = numbers(self._arrays, "chain_tables", -1, len(self._lists.lengths) - 1)
+        wide = len(tables) // chains if chains else 0
+        if wide * chains != len(tables) or int((digests >> _CHAIN_SHIFT).max(initial=0)) > chains:
+            raise Malformed("chain tables", f"those of {chains} chains", str(len(tables)))
+        groups = numbers(self._arrays, "entry_group", 0, max(wide - 1, INT32 * (not wide)), len(digests))
+        pages = self._lists.likely(digests, slots, groups, tables, chains)
+        pages += numbers(self._arrays, "entry_away", -INT32, INT32, len(digests))
+        if len(pages) and not 1 <= int(pages.min()) <= int(pages.max()) <= INT32:
+            raise Malformed("entry pages", "numbers from 1", f"{pages.min()} to {pages.max()}")
+        return pages
 
     def _digests_of(self, numbered: npt.NDArray[np.int64]) -> list[bytes]:
         """Return what `digest` returns of each number; those of one chain stand together, and are taken together."""
