@@ -29,9 +29,10 @@ from tsviz.trace.reader import Part
 
 from .book import Keyframe, book_values, read_book
 from .checks import member, whole
+from .collector import Collector
 from .differences import POOLS, added, less, over_cached
 from .packed import Arrays, Malformed, pack, unpack, unpack_arrays
-from .shared import Collector, Shared
+from .shared import Shared
 from .states import state, state_values
 
 _COUNT = struct.Struct("<I")

@@ -12,8 +12,9 @@ from tsviz.scheduler.snapshot import PLAIN, RequestState
 from tsviz.scheduler.states import FINISHED, holds_pages
 
 from .checks import INT64, flag, items, member, text, whole, wholes
+from .collector import Collector
 from .packed import Malformed
-from .shared import Collector, Shared
+from .shared import Shared
 
 _FLAGS = frozenset(("recoverable", "resumes_generation"))
 _MADE = frozenset(("decode_row", "refusal", "verdict", "views", "spec_candidates"))

@@ -1,14 +1,9 @@
-"""What the states of a block of keyframes have in common: token and page lists that only grow, digests, entries.
-
-Two snapshots of one run hold the same list at different lengths, so a list is stored once, at the longest. A digest
-that a live request's tokens have is not stored but made again from them; only those of others are.
-"""
+"""What the states of a block of keyframes have in common, read back when somebody needs it (`collector.py`)."""
 
 from __future__ import annotations
 
 from array import array
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,163 +12,11 @@ from tsviz.scheduler.cache.hashing import extend_chain
 from tsviz.scheduler.cache.index import Entry
 
 from .checks import INT32, INT64, numbers
+from .lists import CHAIN_SHIFT, ENTRY_FIELDS, Lists
 from .packed import Arrays, Malformed
 
-_REST = ("offset", "epoch", "kind", "slot", "acquired", "order")
-_ENTRY_FIELDS = ("digest", *_REST)
 _LIMITS = ((0, INT32), (0, INT64), (0, 2), (-1, INT32), (0, 1), (0, INT64))
 _new_entry = tuple.__new__
-_CHAIN_SHIFT = 32
-"""A digest's number: below 1 << 32 one that is stored; else (chain + 1) << 32, plus its page in the chain."""
-
-
-class Lists:
-    """Lists of numbers behind one another, as the four bytes of each: pages repeat their bytes, not their differences.
-
-    Tokens stand as differences from one to the next, pages as they are.
-    """
-
-    def __init__(self, items: npt.NDArray[np.int32], lengths: npt.NDArray[np.int64]) -> None:
-        """Take the items of all lists and the length of each."""
-        self.planes = np.ascontiguousarray(items.astype("<i4").view(np.uint8).reshape(-1, 4).T)
-        self.lengths, self.ends = lengths, np.cumsum(lengths)
-
-    @classmethod
-    def read(cls, planes: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> Lists:
-        """Take what `planes` and `lengths` were. Raises `Malformed`."""
-        found = cls(np.zeros(0, np.int32), lengths)
-        total = int(lengths.sum())
-        if len(planes) != 4 * total:
-            raise Malformed("list items", f"{4 * total} bytes", str(len(planes)))
-        found.planes = planes.reshape(4, -1)
-        return found
-
-    def at(self, places: Any) -> npt.NDArray[np.int32]:
-        """Return the items at these places (a slice, or numbers)."""
-        return np.ascontiguousarray(self.planes[:, places].T).view("<i4").ravel()
-
-    def likely(
-        self, digests: npt.NDArray[np.int64], slots: npt.NDArray[np.int64], groups: npt.NDArray[np.int64],
-        tables: npt.NDArray[Any], chains: int,
-    ) -> npt.NDArray[np.int64]:  # fmt: skip
-        """Return where entries lie if each lies where the table of its chain's request has it; 0 where none has."""
-        pages = np.zeros(len(digests), np.int64)
-        own = (digests >> _CHAIN_SHIFT) - 1
-        some = np.flatnonzero((own >= 0) & (slots >= 0))
-        if not chains or not len(tables):
-            return pages
-        chosen = tables.reshape(chains, -1)[own[some], groups[some]]
-        there = chosen >= 0
-        some, chosen = some[there], chosen[there]
-        inside = slots[some] < self.lengths[chosen]
-        some, chosen = some[inside], chosen[inside]
-        pages[some] = self.at((self.ends - self.lengths)[chosen] + slots[some])
-        return pages
-
-
-class Collector:
-    """Gives numbers to what states share, and stores each thing once."""
-
-    def __init__(self) -> None:
-        """Nothing collected."""
-        self._lists: dict[int, tuple[int, Any]] = {}
-        self._lengths: list[int] = []
-        self._chains: dict[int, tuple[int, Any]] = {}
-        self._chain_tokens: list[int] = []
-        self._chain_lengths: list[int] = []
-        self._chained: dict[bytes, int] = {}
-        self._digests: dict[bytes, int] = {}
-        self._entries: dict[int, tuple[int, Entry]] = {}
-        self._places: list[tuple[int, int]] = []
-        self._chain_tables: dict[int, list[int]] = {}
-        self._turns = np.zeros(1, np.int32)
-
-    def listed(self, values: Any, length: int) -> int:
-        """Return the number of an array that only grows, of which `length` items are wanted."""
-        known = self._lists.get(id(values))
-        if known is None:
-            known = self._lists[id(values)] = (len(self._lists), values)
-            self._lengths.append(length)
-        elif self._lengths[known[0]] < length:
-            self._lengths[known[0]] = length
-        return known[0]
-
-    def chained(self, chain: Any, pages: int, tokens: Any) -> int:
-        """Return the number of a list of digests that only grows: those of the first pages of `tokens`."""
-        known = self._chains.get(id(chain))
-        if known is None:
-            known = self._chains[id(chain)] = (len(self._chains), chain)
-            self._chain_tokens.append(self.listed(tokens, 0))
-            self._chain_lengths.append(0)
-        number, begin = known[0], self._chain_lengths[known[0]]
-        if pages > begin:
-            base = (number + 1 << _CHAIN_SHIFT) + begin
-            for at, digest in enumerate(chain[begin:pages]):
-                self._chained.setdefault(digest, base + at)
-            self._chain_lengths[number] = pages
-        return number
-
-    def digest(self, digest: bytes) -> int:
-        """Return the number of a digest."""
-        known = self._chained.get(digest)
-        return self._digests.setdefault(digest, len(self._digests)) if known is None else known
-
-    def placed(self, chain: int, tables: list[int]) -> None:
-        """Note which lists are the tables of the request of a chain, by group: where its entries lie, most likely."""
-        if tables:
-            self._chain_tables[chain] = tables
-
-    def entry(self, entry: Entry | None, group: int, page: int) -> int:
-        """Return the number of an index entry, which is of one page as long as it lives, from 1; 0 for none."""
-        if entry is None:
-            return 0
-        known = self._entries.get(id(entry))
-        if known is None:
-            known = self._entries[id(entry)] = (len(self._entries) + 1, entry)
-            self._places.append((group, page))
-        return known[0]
-
-    def arrays(self) -> Arrays:
-        """Return everything as arrays."""
-        out: Arrays = {"chain_tokens": np.array(self._chain_tokens, np.int32)}
-        rising = set(self._chain_tokens)
-        parts = [np.array(values[: self._lengths[n]], np.int32) for n, values in self._lists.values()]
-        parts = [np.diff(part, prepend=np.int32(0)) if n in rising else part for n, part in enumerate(parts)]
-        lists = Lists(np.concatenate([*parts, np.zeros(0, np.int32)]), np.array(self._lengths, np.int64))
-        out["list_length"] = lists.lengths.astype(np.int32)
-        out["list_bytes"] = lists.planes.ravel()
-        out["chain_length"] = np.array(self._chain_lengths, np.int32)
-        groups = max(map(len, self._chain_tables.values()), default=0)
-        none = [-1] * groups
-        tables = [self._chain_tables.get(chain, none) for chain in range(len(self._chain_lengths))]
-        out["chain_tables"] = np.array(tables, np.int32).ravel()
-        out |= self._entry_columns(lists, out["chain_tables"])
-        digests = list(self._digests)
-        out["digest_length"] = np.array([len(digest) for digest in digests], np.int32)
-        out["digest_bytes"] = np.frombuffer(b"".join(digests), np.uint8)
-        return out
-
-    def _entry_columns(self, lists: Lists, tables: npt.NDArray[np.int32]) -> Arrays:
-        """Return the entries in order of their digests, which is that of pages in chains; `present` follows."""
-        entries = [entry for _, entry in self._entries.values()]
-        columns = zip(*entries, strict=True) if entries else [()] * len(_ENTRY_FIELDS)
-        found: Arrays = {}
-        for name, values in zip(_ENTRY_FIELDS, columns, strict=True):
-            found[name] = np.array([self.digest(d) for d in values] if name == "digest" else values, np.int64)
-        found["group"], page = np.array(self._places, np.int64).reshape(-1, 2).T
-        order = np.lexsort((found["offset"], found["digest"]))
-        self._turns = np.zeros(len(order) + 1, np.int32)
-        self._turns[1 + order] = np.arange(1, len(order) + 1)
-        likely = lists.likely(found["digest"], found["slot"], found["group"], tables, len(self._chain_lengths))
-        out: Arrays = {f"entry_{n}": np.diff(values[order], prepend=np.int64(0)) for n, values in found.items()}
-        out["entry_away"] = (page - likely)[order].astype(np.int32)
-        return out
-
-    def present(self, entries: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-        """Return, of all entries as they stand in `arrays` (to be called before), which are among these numbers."""
-        found = np.zeros(len(self._turns), np.uint8)
-        found[self._turns[entries]] = 1
-        return found
 
 
 class Shared:
@@ -198,7 +41,7 @@ class Shared:
 
     def digest(self, number: int) -> bytes:
         """Return a digest by its number."""
-        chain, page = (number >> _CHAIN_SHIFT) - 1, number & (1 << _CHAIN_SHIFT) - 1
+        chain, page = (number >> CHAIN_SHIFT) - 1, number & (1 << CHAIN_SHIFT) - 1
         return self._known(chain, page + 1)[page]
 
     def _known(self, chain: int, count: int) -> list[bytes]:
@@ -267,7 +110,10 @@ class Shared:
         if len(new):
             columns = [column[new] for column in self._columns]
             digests = self._digests_of(columns[0])
-            rest = [(c == 1 if name == "acquired" else c).tolist() for name, c in zip(_REST, columns[1:], strict=True)]
+            rest = [
+                (c == 1 if name == "acquired" else c).tolist()
+                for name, c in zip(ENTRY_FIELDS, columns[1:], strict=True)
+            ]
             rows = zip(digests, *rest, strict=True)
             for number, row in zip(new.tolist(), rows, strict=True):
                 made[number] = _new_entry(Entry, row)
@@ -287,7 +133,7 @@ class Shared:
     def _columns(self) -> list[npt.NDArray[np.int64]]:
         """The fields of every entry, checked, digests by number."""
         columns = [numbers(self._arrays, "entry_digest", 0, INT64)]
-        for name, (low, high) in zip(_REST, _LIMITS, strict=True):
+        for name, (low, high) in zip(ENTRY_FIELDS, _LIMITS, strict=True):
             columns.append(numbers(self._arrays, f"entry_{name}", low, high, len(columns[0])))
         return columns
 
@@ -303,7 +149,7 @@ class Shared:
         chains = len(self._chain_places)
         tables = numbers(self._arrays, "chain_tables", -1, len(self._lists.lengths) - 1)
         wide = len(tables) // chains if chains else 0
-        if wide * chains != len(tables) or int((digests >> _CHAIN_SHIFT).max(initial=0)) > chains:
+        if wide * chains != len(tables) or int((digests >> CHAIN_SHIFT).max(initial=0)) > chains:
             raise Malformed("chain tables", f"those of {chains} chains", str(len(tables)))
         groups = numbers(self._arrays, "entry_group", 0, max(wide - 1, INT32 * (not wide)), len(digests))
         pages = self._lists.likely(digests, slots, groups, tables, chains)
@@ -314,7 +160,7 @@ class Shared:
 
     def _digests_of(self, numbered: npt.NDArray[np.int64]) -> list[bytes]:
         """Return what `digest` returns of each number; those of one chain stand together, and are taken together."""
-        chains, pages = (numbered >> _CHAIN_SHIFT) - 1, numbered & (1 << _CHAIN_SHIFT) - 1
+        chains, pages = (numbered >> CHAIN_SHIFT) - 1, numbered & (1 << CHAIN_SHIFT) - 1
         starts = np.flatnonzero(np.append(True, np.diff(chains) != 0)[: len(chains)]).tolist()
         found: list[bytes] = []
         for start, end in zip(starts, [*starts[1:], len(chains)], strict=False):

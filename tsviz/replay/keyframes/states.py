@@ -21,10 +21,11 @@ from tsviz.scheduler.rules import RuleSet
 from tsviz.scheduler.snapshot import KvState, Snapshot, TierState
 
 from .checks import INT32, INT64, flag, items, member, numbers, text, whole, wholes
+from .collector import Collector
 from .differences import held
 from .packed import Arrays, Malformed
 from .requests import request_state, request_values
-from .shared import Collector, Shared
+from .shared import Shared
 
 _SMALL_PACKING = 62
 """Up to here the mask of a parent's holes is a number of 64 bits."""
