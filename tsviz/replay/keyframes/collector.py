@@ -102,7 +102,7 @@ class Collector:
     def _entry_columns(self, lists: Lists, tables: npt.NDArray[np.int32]) -> Arrays:
         """Return the entries in order of their digests, which is that of pages in chains; `present` follows."""
         entries = [entry for _, entry in self._entries.values()]
-        columns = zip(*entries, strict=True) if entries else [()] * len(("digest", *ENTRY_FIELDS))
+        columns = zip(*entries, strict=True) if entries else [()] * (1 + len(ENTRY_FIELDS))
         found: Arrays = {}
         for name, values in zip(("digest", *ENTRY_FIELDS), columns, strict=True):
             found[name] = np.array([self.digest(d) for d in values] if name == "digest" else values, np.int64)
