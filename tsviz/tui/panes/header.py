@@ -33,16 +33,24 @@ def _identity(scene: Scene, width: int) -> Line:
     wide = width >= _WORDS_FROM_CELLS
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
-    left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
-    right = [Span("● recorded  ", "good")] if width >= _FINISHED_FROM_CELLS else []
-    right.append(_frontier(scene, head))
+    rules = [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
+    right = [_frontier(scene, head)]
     if scene.follow is not None:
         right += [Span("  "), *follow_spans(scene.follow, head.rounds, width)]
     elif head.live:
         right.append(Span("  ◍ live", "warn"))
     elif width >= _FINISHED_FROM_CELLS:
         right.append(Span("  ■ finished", "dim"))
-    return spread(left, [*right, Span(" ")], width)
+    right.append(Span(" "))
+    recorded = Span("● recorded  ", "good")
+    ways = [([*left, *rules], [recorded, *right]), ([*left, *rules], right)]
+    if head.rule_set == head.engine_version:  # said already
+        ways.append((left, right))
+    return spread(*next((way for way in ways if _fits(*way, width)), ways[-1]), width)
+
+
+def _fits(left: list[Span], right: list[Span], width: int) -> bool:
+    return Line((*left, *right)).cells < width
 
 
 def _frontier(scene: Scene, head: TraceHead) -> Span:
