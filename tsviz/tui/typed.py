@@ -1,9 +1,9 @@
 """Keys as they are typed: each goes to where the one before it has led, and none is lost while the trace is opened.
 
-The toolkit sends a key to what has the focus when the key arrives. Keys that arrive together (a fast typist, a script
-in tmux, what was typed while the program started) would all go to the pane that has it now, though the first of them
-opens a box. Here one is on its way at a time: a key that follows closely waits until a `Passed` has walked the way of
-the one before it, twice, because what that one did (another screen, another focus) is itself a message.
+The toolkit sends a key to what has the focus when the key arrives. Keys that arrive together (a fast typist, a script,
+what was typed while the program started) would all go to the pane that has it now, though the first of them opens a
+box. Here one is on its way at a time: a key that follows closely waits until a `Passed` has walked the way of the one
+before it, twice, because what that one did (another screen, another focus) is itself a message.
 """
 
 from __future__ import annotations

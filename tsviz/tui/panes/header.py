@@ -42,7 +42,7 @@ def _identity(scene: Scene, width: int) -> Line:
     elif width >= _FINISHED_FROM_CELLS:
         right.append(Span("  ■ finished", "dim"))
     right.append(Span(" "))
-    recorded = Span("● recorded  ", "good")
+    recorded = Span("● calls recorded  " if head.calls_only else "● recorded  ", "good")
     ways = [([*left, *rules], [recorded, *right]), ([*left, *rules], right)]
     if head.rule_set == head.engine_version:  # said already
         ways.append((left, right))
