@@ -34,7 +34,8 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
     rules = [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
-    right = [_frontier(scene, head)]
+    calls_only = [Span("● calls recorded  ", "good")] if head.calls_only and width >= _FINISHED_FROM_CELLS else []
+    right = [*calls_only, _frontier(scene, head)]
     if scene.follow is not None:
         right += [Span("  "), *follow_spans(scene.follow, head.rounds, width)]
     elif head.live:
@@ -42,8 +43,8 @@ def _identity(scene: Scene, width: int) -> Line:
     elif width >= _FINISHED_FROM_CELLS:
         right.append(Span("  ■ finished", "dim"))
     right.append(Span(" "))
-    recorded = Span("● calls recorded  " if head.calls_only else "● recorded  ", "good")
-    ways = [([*left, *rules], [recorded, *right]), ([*left, *rules], right)]
+    whole = right if head.calls_only else [Span("● recorded  ", "good"), *right]
+    ways = [([*left, *rules], whole), ([*left, *rules], right)]
     if head.rule_set == head.engine_version:  # said already
         ways.append((left, right))
     return spread(*next((way for way in ways if _fits(*way, width)), ways[-1]), width)
