@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.containers import Vertical
 from textual.geometry import Region
-from textual.scrollbar import ScrollBar
+from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -64,3 +66,25 @@ class Bar(Kept, ScrollBar):
         thumb = max(1.0, self.window_size * cells / self.window_virtual_size)
         step = hidden / max((cells - thumb) * _EIGHTHS, 1.0)
         return min((math.floor(position / step + _A_LITTLE) + _A_LITTLE) * step, hidden)
+
+    def draw_lines(self, crop: Region) -> list[Strip]:
+        """Draw it as the toolkit does, each of its few different cells once."""
+        bar, cells = self.render(), self.size.height
+        if not isinstance(bar, ScrollBarRender) or not isinstance(bar.style, Style):
+            return super().draw_lines(crop)
+        look = bar.style
+        assert look.bgcolor is not None
+        assert look.color is not None
+        drawn = bar.render_bar(
+            size=cells, virtual_size=bar.virtual_size, window_size=bar.window_size, position=bar.position,
+            thickness=bar.thickness, vertical=True, back_color=look.bgcolor, bar_color=look.color,
+        )  # fmt: skip
+        filters, ground, base = self.get_line_filters(), self.background_colors[1], self.rich_style
+        strips: dict[int, Strip] = {}
+        for segment in drawn.segments:
+            if id(segment) not in strips:
+                shown = [Segment(segment.text, base + segment.style)]
+                for each in filters:
+                    shown = each.apply(shown, ground)
+                strips[id(segment)] = Strip(shown, bar.thickness)
+        return [strips[id(segment)] for segment in drawn.segments[crop.y : crop.bottom]]
