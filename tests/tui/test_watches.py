@@ -164,8 +164,6 @@ async def test_predicates_are_kept_by_trace(kept: Path) -> None:
     desk = FakeDesk()
     async with app_on(desk).run_test(size=(120, 40)) as pilot:
         await rest(pilot)
-        await pilot.pause(0.8)
-        await rest(pilot)
         assert desk.predicates == ["pool.free < 4", "rounds.round = 7"]
 
 
