@@ -15,9 +15,10 @@ from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
 from tsviz.query.opening import LeftOut, open_several, open_with_tables
 from tsviz.query.paths import bundles_of, unnamed
+from tsviz.replay.filled import fill, needs_plans, open_filled
 from tsviz.replay.index import build_index, open_indexed
 from tsviz.trace.errors import TraceError
-from tsviz.trace.reader import Bundle, open_bundle
+from tsviz.trace.reader import Bundle
 
 if TYPE_CHECKING:
     from tsviz.replay.session import Session
@@ -41,7 +42,7 @@ class Trace:
         of the optional ones would be left out.
         """
         opened, left_out = (
-            open_several(lambda path: (path, open_bundle(path)), paths, optional, (TraceError, OSError))
+            open_several(lambda path: (path, open_filled(path)), paths, optional, (TraceError, OSError))
             if bundles is None
             else (list(zip(paths, bundles, strict=True)), [])
         )
@@ -140,8 +141,13 @@ class Trace:
     def index(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Derive the decisions of parts that were recorded without them; `progress` is told rounds done and in all.
 
+        Of parts whose calls alone were recorded the plans as well.
+
         They are kept in the user's cache, as `tsviz index` does. Raises `TraceError`, OSError.
         """
+        tell = None if progress is None else lambda _, done, of: progress(done, of)
+        whole = [fill(bundle, progress=tell)[0] if needs_plans(bundle) else bundle for bundle in self.bundles]
+        self.bundles = tuple(whole)
         for bundle in self.bundles:
             for part in bundle.parts:
                 if part.level != "decisions":

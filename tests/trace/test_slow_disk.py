@@ -53,8 +53,8 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Stuck:
 def test_the_program_does_not_wait_for_a_slow_disk_and_its_memory_is_not_filled(
     real: ModuleType, tmp_path: Path, stuck: Stuck
 ) -> None:
-    """With a disk that hangs calls go on; at 100 entries recording ends, and what was committed verifies."""
-    target = BundleWriter(tmp_path / "b", meta={}, most_waiting=100)
+    """With a disk that hangs calls go on; at 100 calls recording ends, and what was committed verifies."""
+    target = BundleWriter(tmp_path / "b", meta={}, most_waiting=20)
     module, scheduler = recorded(real, target)
 
     def serve_on() -> bool:

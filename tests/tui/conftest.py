@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import textual.app
+import textual.pilot
 
+from tests.tui.quiet import quiet
 from tsviz.replay.index import build_index
 from tsviz.replay.recorded import open_view
 from tsviz.replay.snapshot import RecordedView
@@ -42,3 +45,10 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TSVIZ_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TSVIZ_CONFIG", str(tmp_path / "config"))
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _no_sleeping_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pilots go on when there is nothing left to be done."""
+    monkeypatch.setattr(textual.app, "wait_for_idle", quiet)
+    monkeypatch.setattr(textual.pilot, "wait_for_idle", quiet)

@@ -19,6 +19,8 @@ from typing import Any
 
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.api_events import event_reader
+from tsviz.trace.backlog import MOST_WAITING
+from tsviz.trace.catalogue import PLANS
 from tsviz.trace.config import describe_config
 from tsviz.trace.endings import CRASHED, ENDED
 from tsviz.trace.recorder import Recorder
@@ -33,8 +35,6 @@ OPTIONS_VARIABLE = "TSVIZ_RUN"
 PACKAGE_VARIABLE = "TSVIZ_RUN_PACKAGE"
 _NODES = {"FUSED": "F", "P": "P", "D": "D"}
 _BUNDLES = 1000
-MOST_WAITING = 20_000
-"""Entries, two a round: with 64 rows a round they hold about a gigabyte."""
 _PATIENCE_SECONDS = 5.0
 
 
@@ -45,6 +45,8 @@ class LiveOptions:
     out: str
     """Directory of the bundle; the second process that builds a scheduler takes `out-2`, and so on."""
     tokens: str = IDENTITY
+    level: str = PLANS
+    """`calls` or `plans`: the real scheduler does not say why it decides."""
     ring: dict[str, Any] | None = None
     """`RingOptions` as data, for a flight recorder: segments go to `out.ring`, `out-2.ring`, ..."""
 
@@ -93,6 +95,7 @@ class Live:
         recorder = writer.recorder(
             node=node, rank=rank, config=described, engine=engine_of(module), event_reader=event_reader(module),
             now_ns=time.monotonic_ns, clock="monotonic", rule_set=RULE_SET,
+            level=self._options.level,
         )  # fmt: skip
         self._ranks[node] = rank
         return recorder

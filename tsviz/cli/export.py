@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
+from .level import without_plans
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .sql import end_without
-from .traces import traces_or_parts, unreadable
+from .traces import Place, open_place, traces_or_parts, unreadable
 
 if TYPE_CHECKING:
     from tsviz.query.locked import Locked
@@ -115,18 +116,19 @@ def command(
     except OSError as error:
         raise CliError(ExitCode.USAGE, str(error), "a file must be new, a directory new or empty") from error
     print_rows(rows, form)
+    for words in without_plans(paths):
+        click.echo(words, err=True)
     end_without([str(one) for one in left_out])
 
 
 def _derive(paths: list[str]) -> None:
     """Derive what was decided: without it there are no waits and no flows."""
     from tsviz.query.paths import split_part
-    from tsviz.trace.reader import open_bundle
 
     from .why import decisions_of
 
     for path, chosen in map(split_part, paths):
-        for part in open_bundle(path).parts:
+        for part in open_place(Place(Path(path)))[0].parts:
             if chosen in (None, (part.node, part.rank)):
                 decisions_of(part)
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from .level import CALLS
 from .output import clean
 from .rows import format_option, print_rows
-from .traces import open_place, parse_place, unreadable
+from .traces import open_recorded, parse_place, unreadable
 
 
 @click.command("info", short_help="Say what is in a trace.")
@@ -21,7 +22,7 @@ def command(trace: str, form: str) -> None:
     from tsviz.replay.overview import overview
 
     place = parse_place(trace)
-    bundle, _ = open_place(place)
+    bundle, _ = open_recorded(place)
     with unreadable():
         view = overview(bundle)
     if form == "json":
@@ -41,6 +42,9 @@ def command(trace: str, form: str) -> None:
 
 
 def _rows(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the parts as the table shows them: which rounds they are where one begins behind round 1."""
-    hidden = () if any((part["first_round"] or 1) > 1 for part in parts) else ("first_round", "last_round")
+    """Return the parts as the table shows them: which rounds they are where one begins behind round 1, and the level
+    where one has no plans.
+    """
+    hidden = [] if any((part["first_round"] or 1) > 1 for part in parts) else ["first_round", "last_round"]
+    hidden += [] if any(part["level"] == CALLS for part in parts) else ["level"]
     return [{key: value for key, value in part.items() if key not in hidden} for part in parts]

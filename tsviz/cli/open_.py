@@ -48,14 +48,14 @@ def open_terminal(
     from tsviz.tui.opening import Subject
 
     if not os.path.exists(place.path / "bundle.json"):  # noqa: PTH110 (Path.exists raises for a loop of links)
-        open_place(place)  # it says what is wrong, without a screen that comes and goes
+        open_place(place, derive=False)  # it says what is wrong, without a screen that comes and goes
 
     def opening() -> Subject:
         from tsviz.replay.identity import identity
         from tsviz.replay.recorded import open_view
         from tsviz.tui.desk import TraceDesk
 
-        bundle, part = open_place(place)
+        bundle, part = open_place(place, derive=False)
         with unreadable():
             view = open_view(bundle, part.node, part.rank, wait=False)
         follower = None

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from .exit_codes import CliError, ExitCode
+from .level import DECISIONS, LEVELS, PLANS, level_of, level_option
 from .model_options import MODEL_NAMES, check_model_options, model_options
 from .params import OutputPath
 from .ringing import Keepers, ring_of, ring_options, signals_of
@@ -39,10 +40,7 @@ if TYPE_CHECKING:
     "--tokens", type=click.Choice(("full", "identity")), default="full", show_default=True,
     help="identity keeps only which prefix pages are equal.",
 )  # fmt: skip
-@click.option(
-    "--level", type=click.Choice(("plans", "decisions")),
-    help="decisions also records why; only the twin knows. Default: plans for the real scheduler, else decisions.",
-)  # fmt: skip
+@level_option(LEVELS, "Default: plans for the real scheduler, else decisions.")
 @click.option("--max-rounds", type=click.IntRange(min=1), help="Stop after so many rounds.")
 @ring_options
 @format_option
@@ -88,10 +86,8 @@ def command(
     except WorkloadError as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
     flight = ring_of(ring, trigger, keep)
-    level = level or ("plans" if scheduler == "real" or flight is not None else "decisions")
-    if flight is not None and level == "decisions":
-        raise CliError(ExitCode.USAGE, "--ring keeps plans; `tsviz index` derives the decisions of what is kept")
-    if level == "decisions" and scheduler == "real":
+    level = level_of(level, flight, otherwise=PLANS if scheduler == "real" or flight is not None else DECISIONS)
+    if level == DECISIONS and scheduler == "real":
         raise CliError(
             ExitCode.USAGE, "the real scheduler does not say why",
             "record plans and run `tsviz index`, which derives the decisions, or record with --scheduler twin",

@@ -10,7 +10,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
-from .traces import open_place, parse_place, unreadable, whole_traces
+from .traces import open_recorded, parse_place, unreadable, whole_traces
 
 
 @click.command("redact", short_help="Write a trace without what its prompts say.")
@@ -36,7 +36,7 @@ def command(trace: str, out: Path | None, check: bool, form: str) -> None:
     if check == (out is not None):
         raise CliError(ExitCode.USAGE, "expected either OUT or --check")
     place = parse_place(whole_traces([trace])[0])
-    bundle, _ = open_place(place)
+    bundle, _ = open_recorded(place)
     if out is not None:
         try:
             with unreadable():

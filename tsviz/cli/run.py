@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
+from .level import CALLS, PLANS, level_of, level_option
 from .params import OutputPath
 from .ringing import Keepers, ring_of, ring_options, signals_of
 
@@ -31,12 +32,14 @@ _BEGIN_SECONDS = 10.0
     "--tokens", type=click.Choice(("full", "identity")), default="identity", show_default=True,
     help="identity keeps only which prefix pages are equal: no token and no hash of one.",
 )  # fmt: skip
+@level_option((CALLS, PLANS), f"Default: {PLANS}.")
 @ring_options
 @click.option("--quiet", is_flag=True, help="Say nothing at the end.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
 def command(
     out: Path,
     tokens: str,
+    level: str | None,
     ring: str | None,
     trigger: tuple[str, ...],
     keep: int,
@@ -58,7 +61,10 @@ def command(
     if any(path.exists() for path in bundle_paths(out)[:2]):
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
     flight, keepers = ring_of(ring, trigger, keep), Keepers(told=True)
-    options = LiveOptions(str(out.absolute()), tokens, None if flight is None else flight.values(), keeper=False)
+    options = LiveOptions(
+        str(out.absolute()), tokens, level_of(level, flight, otherwise=PLANS),
+        None if flight is None else flight.values(), keeper=False,
+    )  # fmt: skip
     try:
         status = run_through(
             command, environment(options), ours=signals_of(flight),

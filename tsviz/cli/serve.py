@@ -25,7 +25,7 @@ def command(trace: str, port: int, request: str | None, follow: bool, theme: str
     The address holds a token that is worth one visit; the browser keeps a cookie from it. Requests of other pages, and
     under other names of this machine, are refused. Nothing is loaded from another host. Ctrl-C ends it.
     """
-    open_place(parse_place(trace))
+    open_place(parse_place(trace), derive=False)
     from tsviz.spawn import python_command, python_environment
     from tsviz.tui.serving.server import GuardedServer, listen
 

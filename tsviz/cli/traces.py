@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from .exit_codes import CliError, ExitCode
+from .progress import clear_progress, parts_progress
 
 if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
@@ -108,13 +111,34 @@ def _hint_of_folder(path: str) -> str:
     return f"this is a folder of {count}: name one, such as {inside[0]}; sql, hits and export take the folder"
 
 
-def open_place(place: Place) -> tuple[Bundle, Part]:
-    """Open a bundle and the part that is meant (the first one if none was named)."""
+def open_recorded(place: Place) -> tuple[Bundle, Part]:
+    """Open a bundle as it was recorded, and the part that is meant (the first one if none was named)."""
     from tsviz.trace.reader import open_bundle
 
     with unreadable():
         bundle = open_bundle(place.path)
+    return bundle, _part_of(bundle, place)
+
+
+def open_place(place: Place, *, derive: bool = True) -> tuple[Bundle, Part]:
+    """Open a bundle as `open_recorded`, with its plans where only its calls were recorded.
+
+    These come from the user's cache; `derive`: they are made again if they are not there.
+    """
+    from tsviz.replay.filled import fill, filled, needs_plans
+
+    bundle, _ = open_recorded(place)
+    with unreadable():
+        bundle = filled(bundle)
+        if derive and needs_plans(bundle):
+            bundle, _ = fill(bundle, progress=parts_progress())
+            clear_progress()
+            click.echo(f"{place.path}: calls were recorded; their plans were made again and compared", err=True)
+    return bundle, _part_of(bundle, place)
+
+
+def _part_of(bundle: Bundle, place: Place) -> Part:
     try:
-        return bundle, bundle.part(place.node, place.rank)
+        return bundle.part(place.node, place.rank)
     except KeyError as error:
         raise CliError(ExitCode.USAGE, f"{place.path}: {error.args[0]}") from None

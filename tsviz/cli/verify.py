@@ -12,7 +12,7 @@ from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .schedulers import NAMES
 from .sheltered import load_sheltered
-from .traces import open_place, parse_place, unreadable
+from .traces import open_recorded, parse_place, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def command(trace: str, scheduler: str, form: str) -> None:
     The first difference of a part is named by round, field, expected and got; the exit code is then 5.
     """
     place = parse_place(trace)
-    bundle, chosen = open_place(place)
+    bundle, chosen = open_recorded(place)
     parts = bundle.parts if place.node is None else [chosen]
     scheduler = _who(scheduler, parts)
     module = load_sheltered(scheduler)
@@ -58,7 +58,9 @@ def command(trace: str, scheduler: str, form: str) -> None:
             "got": different and different.got,
         }  # fmt: skip
         rows.append(row)
-    clear_progress()
+        clear_progress()
+        for words in found.lost.words():
+            click.echo(f"{name}: {words}", err=True)
     print_rows(rows, form)
     if diverged:
         raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the {scheduler} scheduler does not make these plans")

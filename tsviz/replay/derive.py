@@ -18,8 +18,10 @@ from tsviz.trace.compact import compact_part
 from tsviz.trace.decided import DECIDED, DecisionRows
 from tsviz.trace.layout import HOT
 from tsviz.trace.reader import Part
+from tsviz.trace.rounds import RoundRecord
 from tsviz.trace.segments import HotSegments
 
+from .collecting import collecting_seldom
 from .keyframe_files import KeyframeWriter
 from .reexecute import Reexecution
 from .verify import Divergence, compare
@@ -36,8 +38,14 @@ class Derivation:
     divergence: Divergence | None
 
 
-def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] | None = None) -> Derivation:
+@collecting_seldom()
+def derive(
+    part: Part, directory: Path, *, progress: Callable[[int, int], None] | None = None,
+    plans: Callable[[int, RoundRecord], None] | None = None,
+) -> Derivation:  # fmt: skip
     """Write the decided tables of a part into `directory` (as the cold tables of a part) and say how far they reach.
+
+    `plans` is given every plan that was made again and found equal.
 
     Raises `TraceError` when the trace cannot be read, OSError when the directory cannot be written.
     """
@@ -60,10 +68,14 @@ def derive(part: Part, directory: Path, *, progress: Callable[[int, int], None] 
         if divergence is not None:
             break
         for round_, stop, decision in told:
-            rows.add(round_, stop, decision)
+            if round_ not in execution.lost:  # made again, and compared with nothing
+                rows.add(round_, stop, decision)
         told.clear()
         if executed.call.kind == e.PLAN:
-            last = executed.call.round
+            if executed.call.round not in execution.lost:
+                last = executed.call.round
+            if plans is not None and executed.record is not None:
+                plans(last, executed.record)
             verified += executed.record is not None
             keyframes.offer(execution, last)
             if sum(b.rows for b in builders.values()) > _FLUSH_ROWS:

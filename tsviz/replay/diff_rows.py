@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tsviz.trace.catalogue import PLAN_TABLES
 from tsviz.trace.reader import Part
 from tsviz.trace.tokens import FULL
 
 from .lifetimes import column
 from .verify import recorded_rows
 
-_PLAN_TABLES = ("operations", "table_changes", "zeroed", "transfers", "rounds")
 _UNCOMPARED = {"call_seq", "start_ns", "digest_structural", "digest_content"}
 _TOKENS = {"content_hash", "decode_input_token"}
 """Columns that only a recording with full tokens fills."""
@@ -75,7 +75,7 @@ def first_plan_difference(left: Part, right: Part) -> tuple[int, Difference | No
         ends = (f"{p.last_round} rounds" for p in (left, right))
         return both, Difference(both + 1, "rounds", 0, "(count)", *ends)
     round_ = int(rounds[0])
-    for name in _PLAN_TABLES:
+    for name in (*PLAN_TABLES, "rounds"):
         found = _first_field(round_, name, recorded_rows(left, name, round_), recorded_rows(right, name, round_), full)
         if found is not None:
             return round_ - 1, found

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 
+from tsviz.query.problem import QueryError
+from tsviz.trace.catalogue import CALLS
 from tsviz.trace.reader import Bundle, Part
 
 from . import findings_decided as decided
@@ -69,9 +71,16 @@ def check_part(
 ) -> list[Checked]:
     """Check one part. `facts` are None where decisions are not known, and `why_not` says why.
 
-    Raises `TraceError`, QueryError.
+    Raises `TraceError`.
     """
-    return [Checked(check, part.node, part.rank, _made(bundle, part, facts, check, why_not)) for check in checks]
+    found = []
+    for check in checks:
+        try:
+            ended = _made(bundle, part, facts, check, why_not)
+        except QueryError as error:
+            ended = _unanswered(check, error)
+        found.append(Checked(check, part.node, part.rank, ended))
+    return found
 
 
 def check_kept(
@@ -80,22 +89,33 @@ def check_kept(
     """Make every check of a part that was not made before, and keep how it ended; yield each as it is known.
 
     `decided` says how far decisions are known; `facts` reads them, and is called when the first check needs them. Where
-    they are None `why_not` says why. Raises `TraceError`, QueryError.
+    they are None `why_not` says why. Raises `TraceError`.
     """
     kept = Kept(bundle, part, f"{decided} {why_not}")
     read = cache(facts)
     for check in CHECKS:
         ended = kept.get(check)
         if ended is None:
-            ended = _made(bundle, part, read() if check.needs == DECIDED else None, check, why_not)
-            kept.put(check, ended)
+            try:
+                ended = _made(bundle, part, read() if check.needs == DECIDED else None, check, why_not)
+                kept.put(check, ended)
+            except QueryError as error:  # for want of memory or time: not kept, so that it is tried again
+                ended = _unanswered(check, error)
         yield Checked(check, part.node, part.rank, ended)
+
+
+def _unanswered(check: Check, error: QueryError) -> NotCheckable:
+    return NotCheckable(check.name, f"its question to the tables got no answer: {str(error).partition(chr(10))[0]}")
 
 
 def _made(bundle: Bundle, part: Part, facts: Facts | None, check: Check, why_not: str) -> Ended:
     if check.needs == DECIDED and facts is None:
         return NotCheckable(
             check.name, "not checkable without decisions (tsviz index)" + (f": {why_not}" if why_not else "")
+        )
+    if part.level == CALLS and check.needs != BUNDLE:
+        return NotCheckable(
+            check.name, "not checkable without plans, of which only the calls were recorded (tsviz index)"
         )
     first = part.meta.get("starts_at", 1)  # what was dropped in front of it, by a ring, takes nothing from the rest
     gaps = [row for row in part.table("gaps").to_pylist() if row["last_round"] >= first]

@@ -9,7 +9,8 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,17 +21,17 @@ import pyarrow.dataset as ds
 
 from tsviz import scheduler
 from tsviz.trace import layout
-from tsviz.trace.catalogue import LEVELS, TABLES
+from tsviz.trace.catalogue import DECISIONS, TABLES
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.decided import DECIDED
 from tsviz.trace.drafts import draft
 from tsviz.trace.errors import TraceError
-from tsviz.trace.reader import DATASET_ROWS, KEPT_ROWS, Part, open_bundle
+from tsviz.trace.reader import DATASET_ROWS, KEPT_ROWS, Part
 
 from .derive import Derivation, derive
 from .verify import Divergence
 
-VERSION = 2
+VERSION = 3
 """Of what stands in an index; another number makes every index be built anew."""
 _INDEX_FILE = "index.json"
 _CHECKED_BYTES = 1 << 25
@@ -134,14 +135,26 @@ def build_index(part: Part, *, progress: Callable[[int, int], None] | None = Non
     existing = open_index(part)
     if existing is not None:
         return existing
+    with index_draft() as directory:
+        derivation = derive(part, directory, progress=progress)
+        return keep_index(directory, derivation, part)
+
+
+@contextmanager
+def index_draft() -> Iterator[Path]:
+    """Give a folder of the cache in which an index is built. Raises OSError."""
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
     with draft(cache, "draft-", own=True) as directory:
-        derivation = derive(part, directory, progress=progress)
-        layout.write_json(directory / _INDEX_FILE, _describe(derivation))
-        target = cache / content_key(part)
-        shutil.rmtree(target, ignore_errors=True)
-        directory.replace(target)
+        yield directory
+
+
+def keep_index(directory: Path, derivation: Derivation, part: Part) -> Index:
+    """Make what was derived in a draft the index of a part. Raises `TraceError`, OSError."""
+    layout.write_json(directory / _INDEX_FILE, _describe(derivation))
+    target = cache_directory() / content_key(part)
+    shutil.rmtree(target, ignore_errors=True)
+    directory.replace(target)
     return Index(target)
 
 
@@ -168,13 +181,18 @@ class IndexedBundle:
 
 
 def open_indexed(path: str | Path) -> IndexedBundle:
-    """Open a bundle with its indexes: the opener of the query room. Raises `TraceError`."""
-    bundle = open_bundle(path)
+    """Open a bundle with its indexes, and its plans if they were made again: the opener of the query room.
+
+    Raises `TraceError`.
+    """
+    from .filled import open_filled
+
+    bundle = open_filled(path)
     return IndexedBundle(bundle.name, [_with_index(part) for part in bundle.parts])
 
 
 def _with_index(part: Part) -> Part | IndexedPart:
-    index = None if part.level == LEVELS[1] else open_index(part)
+    index = None if part.level == DECISIONS else open_index(part)
     if index is None:
         return part
     try:

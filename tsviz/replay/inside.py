@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tsviz.trace.catalogue import CALLS
 from tsviz.trace.reader import Part
 
 from .bases import bases_directory
@@ -60,7 +61,8 @@ class Inside:
         """Return why the decisions of a round are not known; None where they are."""
         frontier = self.frontier
         if frontier.source == "none":
-            return NotKnown("not_recorded", NO_DECISIONS, f"tsviz index {self._trace}")
+            words = NO_DECISIONS if self._part.level != CALLS else NO_DECISIONS.replace("plans", CALLS)
+            return NotKnown("not_recorded", words, f"tsviz index {self._trace}")
         if round_ <= frontier.last_round:
             return None
         if frontier.divergence:

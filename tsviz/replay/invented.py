@@ -35,7 +35,8 @@ class Grown:
 
         Of several of one index the last one counts.
         """
-        low, high = np.searchsorted(self._submission, (submission, submission + 1))
+        wanted = np.array((submission, submission + 1), self._submission.dtype)  # another type would convert them all
+        low, high = np.searchsorted(self._submission, wanted)
         index, page = self._index[low:high], self._page[low:high]
         if not len(index) or (np.diff(index) == 1).all():
             return (int(index[0]) if len(index) else 0), array("i", page.astype(np.int32).tobytes())

@@ -7,7 +7,6 @@ the trace: then they lie wider apart.
 from __future__ import annotations
 
 import bisect
-import gc
 import time
 from pathlib import Path
 
@@ -114,8 +113,6 @@ class KeyframeFiles:
         """Return the keyframe of a round; None (and no second try) when it is damaged."""
         at = bisect.bisect_left(self.rounds, round_)
         _, block, index = self._places[at]
-        collects = gc.isenabled()
-        gc.disable()  # hundreds of thousands of tuples that stay: a search for cycles takes longer than making them
         try:
             if block not in self._blocks:
                 path = layout.regular_file(self._directory / f"{block}.block")
@@ -128,7 +125,4 @@ class KeyframeFiles:
         except (TraceError, OSError):
             del self.rounds[at], self._places[at]
             return None
-        finally:
-            if collects:
-                gc.enable()
         return found

@@ -19,7 +19,10 @@ from tsviz.scheduler.cache.index import Entry
 from .keyframe_checks import INT32, INT64, numbers
 from .packed import Arrays, Malformed
 
-_ENTRY_FIELDS = ("digest", "offset", "epoch", "kind", "slot", "acquired", "order")
+_REST = ("offset", "epoch", "kind", "slot", "acquired", "order")
+_ENTRY_FIELDS = ("digest", *_REST)
+_LIMITS = ((0, INT32), (0, INT64), (0, 2), (-1, INT32), (0, 1), (0, INT64))
+_new_entry = tuple.__new__
 _CHAIN_SHIFT = 32
 """A digest's number: below 1 << 32 one that is stored; else (chain + 1) << 32, plus its page in the chain."""
 
@@ -122,10 +125,7 @@ class Shared:
         summed = [name for name in arrays if name.startswith("entry_") or name == "list_items"]
         self._arrays = arrays | {name: np.cumsum(arrays[name], dtype=arrays[name].dtype) for name in summed}
         self._page_tokens = page_tokens
-        self.entry_pages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-        """Page of each entry; there once `entries` are."""
-        self.entry_offsets: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-        """Offset of each entry, likewise."""
+        self._entries: dict[int, Entry] = {}
         self._made: dict[int, array[int]] = {}
         self._chains: dict[int, list[bytes]] = {}
 
@@ -140,17 +140,29 @@ class Shared:
     def digest(self, number: int) -> bytes:
         """Return a digest by its number."""
         chain, page = (number >> _CHAIN_SHIFT) - 1, number & (1 << _CHAIN_SHIFT) - 1
-        known = self._digests if chain < 0 else self._whole_chain(chain)
-        if page >= len(known):
-            raise Malformed("digest", f"a number below {len(known)}", str(page))
-        return known[page]
+        return self._known(chain, page + 1)[page]
+
+    def _known(self, chain: int, count: int) -> list[bytes]:
+        """Return the stored digests (-1) or those of a chain: `count` of them or more."""
+        if chain >= 0:
+            return self.chain(chain, count)
+        if count > len(self._digests):
+            raise Malformed("digest", f"a number below {len(self._digests)}", str(count - 1))
+        return self._digests
 
     def chain(self, number: int, pages: int) -> list[bytes]:
-        """Return a list of digests, `pages` long or more."""
-        found = self._whole_chain(number)
-        if pages > len(found):
-            raise Malformed(f"chain {number}", f"{pages} digests", str(len(found)))
-        return found
+        """Return a list of digests, `pages` long or more; they are made when somebody needs them."""
+        made = self._chains.get(number)
+        if made is None:
+            if not 0 <= number < len(self._chain_places):
+                raise Malformed("chain", f"a number below {len(self._chain_places)}", str(number))
+            made = self._chains[number] = []
+        if pages > len(made):
+            listed, most = self._chain_places[number]
+            if pages > most:
+                raise Malformed(f"chain {number}", f"{pages} digests", str(most))
+            extend_chain(made, self.listed(listed, most * self._page_tokens), self._page_tokens, pages)
+        return made
 
     @cached_property
     def _chain_places(self) -> list[tuple[int, int]]:
@@ -159,16 +171,6 @@ class Shared:
         if int(sizes.sum()) * self._page_tokens > self.items:
             raise Malformed("chains", f"digests of {self.items} items at most", f"{int(sizes.sum())} digests")
         return list(zip(tokens.tolist(), sizes.tolist(), strict=True))
-
-    def _whole_chain(self, number: int) -> list[bytes]:
-        made = self._chains.get(number)
-        if made is None:
-            if not 0 <= number < len(self._chain_places):
-                raise Malformed("chain", f"a number below {len(self._chain_places)}", str(number))
-            listed, pages = self._chain_places[number]
-            made = self._chains[number] = []
-            extend_chain(made, self.listed(listed, pages * self._page_tokens), self._page_tokens, pages)
-        return made
 
     @cached_property
     def items(self) -> int:
@@ -194,19 +196,46 @@ class Shared:
             made = self._made[number] = array("i", self._arrays["list_items"][start:end].astype("=i4").tobytes())
         return made
 
+    def entries(self, numbers_: npt.NDArray[np.intp]) -> list[Entry]:
+        """Return index entries by number, from 0; each is made once, so that states have the same in common."""
+        made = self._entries
+        new = numbers_[~self._there[numbers_]]
+        if len(new):
+            columns = [column[new] for column in self._columns]
+            digests = self._digests_of(columns[0])
+            rest = [(c == 1 if name == "acquired" else c).tolist() for name, c in zip(_REST, columns[1:], strict=True)]
+            rows = zip(digests, *rest, strict=True)
+            for number, row in zip(new.tolist(), rows, strict=True):
+                made[number] = _new_entry(Entry, row)
+            self._there[new] = True
+        return [made[number] for number in numbers_.tolist()]
+
     @cached_property
-    def entries(self) -> list[Entry | None]:
-        """Every index entry, by number; 0 is none."""
-        columns: list[list[Any]] = [self._digests_of(numbers(self._arrays, "entry_digest", 0, INT64))]
-        count = len(columns[0])
-        limits = ((0, INT32), (0, INT64), (0, 2), (-1, INT32), (0, 1), (0, INT64))
-        for name, (low, high) in zip(_ENTRY_FIELDS[1:], limits, strict=True):
-            found = numbers(self._arrays, f"entry_{name}", low, high, count)
-            columns.append((found == 1 if name == "acquired" else found).tolist())
-            if name == "offset":
-                self.entry_offsets = found
-        self.entry_pages = numbers(self._arrays, "entry_page", 1, INT32, count)
-        return [None, *map(Entry._make, zip(*columns, strict=True))]
+    def entry_count(self) -> int:
+        """How many entries there are."""
+        return len(self._columns[0])
+
+    @cached_property
+    def _there(self) -> npt.NDArray[np.bool_]:
+        return np.zeros(self.entry_count, np.bool_)
+
+    @cached_property
+    def _columns(self) -> list[npt.NDArray[np.int64]]:
+        """The fields of every entry, checked, digests by number."""
+        columns = [numbers(self._arrays, "entry_digest", 0, INT64)]
+        for name, (low, high) in zip(_REST, _LIMITS, strict=True):
+            columns.append(numbers(self._arrays, f"entry_{name}", low, high, len(columns[0])))
+        return columns
+
+    @property
+    def entry_offsets(self) -> npt.NDArray[np.int64]:
+        """Offset of each entry."""
+        return self._columns[1]
+
+    @cached_property
+    def entry_pages(self) -> npt.NDArray[np.int64]:
+        """Page of each entry."""
+        return numbers(self._arrays, "entry_page", 1, INT32, self.entry_count)
 
     def _digests_of(self, numbered: npt.NDArray[np.int64]) -> list[bytes]:
         """Return what `digest` returns of each number; those of one chain stand together, and are taken together."""
@@ -214,9 +243,6 @@ class Shared:
         starts = np.flatnonzero(np.append(True, np.diff(chains) != 0)[: len(chains)]).tolist()
         found: list[bytes] = []
         for start, end in zip(starts, [*starts[1:], len(chains)], strict=False):
-            chain, own = int(chains[start]), pages[start:end]
-            known = self._digests if chain < 0 else self._whole_chain(chain)
-            if (most := int(own.max())) >= len(known):
-                raise Malformed("digest", f"a number below {len(known)}", str(most))
-            found += map(known.__getitem__, own.tolist())
+            own = pages[start:end]
+            found += map(self._known(int(chains[start]), int(own.max()) + 1).__getitem__, own.tolist())
         return found

@@ -10,6 +10,7 @@ from dataclasses import astuple
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tsviz.scheduler.cache.geometry import groups_of
 from tsviz.scheduler.cache.index import Entry
@@ -178,7 +179,7 @@ def _tier(name: str, values: Any, arrays: Arrays, shared: Shared, config: Config
     groups = groups_of(config)
     owner = numbers(arrays, f"{name}_owner", -1, len(groups) - 1, fresh)
     returned = numbers(arrays, f"{name}_returned", 1, fresh - 1)
-    if len(np.unique(returned)) != len(returned) or (owner[returned] >= 0).any():
+    if not _differ(returned) or (owner[returned] >= 0).any():
         raise Malformed(f"{name} returned", "blocks that are free, each once", f"{len(returned)} blocks")
     refs, entries = [], []
     for group in groups:
@@ -188,17 +189,16 @@ def _tier(name: str, values: Any, arrays: Arrays, shared: Shared, config: Config
         if not bound * group.packing < len(counts) <= most:
             wanted = f"{bound * group.packing + 1} to {most} numbers"
             raise Malformed(f"array {name}_refs_{group.index}", wanted, str(len(counts)))
-        known = shared.entries
-        present = np.flatnonzero(numbers(arrays, f"{name}_entries_{group.index}", 0, 1, len(known))[1:])
+        present = np.flatnonzero(numbers(arrays, f"{name}_entries_{group.index}", 0, 1, shared.entry_count + 1)[1:])
         pages = shared.entry_pages[present]
-        if (most := int(pages.max(initial=0))) >= len(counts) or len(np.unique(pages)) != len(pages):
+        if (most := int(pages.max(initial=0))) >= len(counts) or not _differ(pages):
             wanted = f"one of each page below {len(counts)}"
             raise Malformed(f"{name} entries", wanted, f"{len(pages)}, up to page {most}")
         if int(shared.entry_offsets[present].max(initial=-1)) >= group.per_page:
             raise Malformed(f"{name} entries", f"an offset below {group.per_page}", "another")
         placed: list[Entry | None] = [None] * len(counts)
-        for page, number in zip(pages.tolist(), present.tolist(), strict=True):
-            placed[page] = known[number + 1]
+        for page, entry in zip(pages.tolist(), shared.entries(present), strict=True):
+            placed[page] = entry
         refs.append(tuple(counts))
         entries.append(tuple(placed))
     return TierState(
@@ -212,6 +212,11 @@ def _tier(name: str, values: Any, arrays: Arrays, shared: Shared, config: Config
         entries=tuple(entries),
         registered=whole(member(values, "registered"), f"{name} registered", 0, INT64),
     )
+
+
+def _differ(found: npt.NDArray[np.int64]) -> bool:
+    """Whether no two of these numbers, 0 or more, are the same."""
+    return int(np.bincount(found, minlength=1).max()) <= 1
 
 
 def _holes(name: str, wide: Any, arrays: Arrays, fresh: int, packing: int) -> tuple[int, ...]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tsviz.scheduler import compat, invariants
@@ -29,6 +28,7 @@ from tsviz.trace.reader import Part
 
 from .keyframe_book import Keyframe, book_values, read_book
 from .keyframe_checks import member, whole
+from .keyframe_differences import POOLS, added, less
 from .keyframe_shared import Collector, Shared
 from .keyframe_states import state, state_values
 from .packed import Arrays, Malformed, pack, unpack, unpack_arrays
@@ -37,8 +37,6 @@ _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 _STATES_LIMIT = 1 << 16
 _ENTRIES = "_entries_"
-_POOLS = ("device_", "host_")
-"""Arrays that change little from one state to the next: stored as differences."""
 
 
 def write_block(keyframes: Sequence[Keyframe]) -> bytes:
@@ -53,8 +51,8 @@ def write_block(keyframes: Sequence[Keyframe]) -> bytes:
     before: Arrays = {}
     for values, arrays in states:
         whole_ = {name: shared.present(a) if _ENTRIES in name else a for name, a in arrays.items()}
-        sections.append(pack(values, {name: _less(name, array, before) for name, array in whole_.items()}))
-        before = whole_
+        sections.append(pack(values, less(whole_, before)))
+        before = {name: array for name, array in whole_.items() if name.startswith(POOLS)}
     return _COUNT.pack(len(keyframes)) + b"".join(_LENGTH.pack(len(part)) + part for part in sections)
 
 
@@ -78,10 +76,11 @@ class Block:
         """Return values and arrays of a state; where they are differences, those before it are added up."""
         first, before = self._added if self._added[0] <= index else (0, {})
         for at in range(first, index):
-            before = _added(unpack_arrays(self._sections[1 + at], _POOLS), before)
+            before = added(unpack_arrays(self._sections[1 + at], POOLS), before)
         self._added = index, before
         values, arrays = unpack(self._sections[1 + index])
-        return values, _added(arrays, before)
+        kept = {name: array.copy() for name, array in before.items()}
+        return values, added(arrays, kept)
 
     def keyframe(self, index: int, config: Config, *, check: bool) -> Keyframe:
         """Return one keyframe; `check`: hold it against every invariant of the twin too. Raises `Damaged`."""
@@ -106,26 +105,6 @@ class Block:
             words = f"{type(error).__name__}: {error}"[:120]
             raise Damaged(self._path, "keyframe", "a state of the twin", words) from None
         return found
-
-
-def _added(arrays: Arrays, before: Arrays) -> Arrays:
-    """Return the arrays of a state; those of pools are differences from the state before."""
-    for name in [name for name in arrays if name.startswith(_POOLS) and name in before]:
-        whole_, known = arrays[name].copy(), before[name]
-        both = min(len(whole_), len(known))
-        whole_[:both] += known[:both]
-        arrays[name] = whole_
-    return arrays
-
-
-def _less(name: str, array: npt.NDArray[Any], before: Arrays) -> npt.NDArray[Any]:
-    """Return an array of a pool as its difference from the state before: mostly nothing."""
-    if not name.startswith(_POOLS) or name not in before:
-        return array
-    out, known = array.copy(), before[name]
-    both = min(len(out), len(known))
-    out[:both] -= known[:both]
-    return out
 
 
 def _sections(data: bytes) -> list[bytes]:

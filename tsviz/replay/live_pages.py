@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import is_
+from operator import is_, itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -128,16 +129,17 @@ def _columns(group: int, entries: _Entries) -> Longs:
         changed = np.flatnonzero(~np.fromiter(map(is_, entries, before[0]), np.bool_, size)).tolist()
     if before is None or len(changed) > size // 4:
         columns, changed = np.full((5, size), -1, np.int64), list(range(size))
-    columns[:, changed] = np.array([_NO_ENTRY if (e := entries[page]) is None else e[2:] for page in changed],
-                                   np.int64).reshape(-1, 5).T  # fmt: skip
+    columns[:, changed] = -1
+    there = [page for page in changed if entries[page] is not None]
+    places = np.array(there, np.intp)
+    found: list[Any] = [entries[page] for page in there]
+    for field, row in enumerate(columns, 2):
+        row[places] = np.fromiter(map(itemgetter(field), found), np.int64, len(there))
     _kept[key] = entries, columns
     _kept.move_to_end(key)
     while len(_kept) > _KEPT:
         _kept.popitem(last=False)
     return columns
-
-
-_NO_ENTRY = (-1, -1, -1, -1, -1)
 
 
 def _turns(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tsviz.scheduler import compat
 from tsviz.scheduler import decisions as d
+from tsviz.scheduler.binding.plan import core_plan
 from tsviz.scheduler.snapshot import capture
 from tsviz.trace import entries as e
 from tsviz.trace.builder import TableBuilder, Vocabulary
@@ -25,7 +26,7 @@ from tsviz.trace.reader import Part
 from .call_log import CallLog
 from .keyframe_book import Keyframe
 from .keyframe_files import KeyframeFiles
-from .live_state import LiveRow, Seen, plan_rows, record_rows
+from .live_state import LiveRow, Seen, plan_rows
 from .reexecute import Executed, Reexecution
 from .rows_from import some
 from .verify import Divergence, compare
@@ -229,13 +230,9 @@ class LiveRun:
                 self._look_behind(line, at, executed)
 
     def _look_behind(self, line: _Line, round_: int, executed: Executed) -> None:
-        rows: tuple[LiveRow, ...] = ()
-        zeroed: tuple[tuple[int, ...], ...] = ()
-        if executed.record is not None:
-            rows = record_rows(executed.record)
-            fresh = executed.record.plan.zeroed
-            groups = [group.group_id for group in line.execution.scheduler.core.config.cache_groups]
-            zeroed = tuple([tuple(map(int, fresh.get(group, ()))) for group in groups]) if fresh else ()
+        plan = None if executed.plan is None else core_plan(executed.plan)
+        rows: tuple[LiveRow, ...] = () if plan is None else plan_rows(plan)
+        zeroed = () if plan is None else plan.zero_pages or ()
         self._put(line, (round_, None), capture(line.execution.scheduler.core), rows, zeroed)
 
     def _put(self, line: _Line, place: Place, snapshot: Any, rows: Any, zeroed: Any) -> None:
@@ -296,5 +293,5 @@ class LiveRun:
 
     def _line(self, frame: Keyframe, watch: _Watch | None = None) -> _Line:
         options = {} if watch is None else {"observer": watch}
-        execution = Reexecution(self.part, compat, start=frame, log=self._log, **options)
+        execution = Reexecution(self.part, compat, start=frame, log=self._log, reads=False, **options)
         return _Line(execution, iter(execution), frame.round)

@@ -23,7 +23,6 @@ from tsviz.scheduler.states import (
     STATE_NAMES,
     SUBMITTED,
 )
-from tsviz.trace.rounds import RoundRecord
 
 from .live_pages import LiveTier, tier_of
 
@@ -163,17 +162,6 @@ def plan_rows(plan: Plan) -> tuple[LiveRow, ...]:
     rows = _batch(plan.batch, "prefill", "decode")
     rows += _batch(plan.remote_prefill, "remote_prefill", "remote_prefill")
     rows += _batch(plan.remote_decode, "remote_decode", "remote_decode")
-    return tuple(rows)
-
-
-def record_rows(record: RoundRecord) -> tuple[LiveRow, ...]:
-    """Return the rows of a plan that was read for comparison."""
-    rows = []
-    for batch in record.batches:
-        fields = batch.fields
-        for at, (request, slot, size) in enumerate(zip(fields.ids, fields.slots, fields.input_tokens, strict=True)):
-            kind = batch.prefill_kind if at < fields.prefills else batch.decode_kind
-            rows.append(LiveRow(kind, request, slot, size))
     return tuple(rows)
 
 

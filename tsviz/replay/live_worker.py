@@ -18,8 +18,10 @@ from typing import Any, BinaryIO, cast
 
 from tsviz.query import frames
 from tsviz.trace.errors import TraceError
-from tsviz.trace.reader import Part, open_bundle
+from tsviz.trace.reader import Part
 
+from .collecting import collecting_seldom
+from .filled import open_filled
 from .index import open_index
 from .keyframe_files import KeyframeFiles
 from .live_bytes import to_bytes
@@ -162,8 +164,9 @@ def main() -> None:
     ask = json.loads(line)
     os.nice(5)
     try:  # of a large trace damage may show only when its row group is read
-        part = open_bundle(ask["path"]).part(ask["node"], ask["rank"])
-        _Worker(LiveRun(part, _known(part)), out).serve()
+        part = open_filled(ask["path"]).part(ask["node"], ask["rank"])
+        with collecting_seldom():
+            _Worker(LiveRun(part, _known(part)), out).serve()
     except (TraceError, KeyError, MemoryError) as error:
         words = error.found if isinstance(error, NoKeyframe) else str(error) or type(error).__name__
         told = {"id": 0, "cause": "unreadable", "words": words}

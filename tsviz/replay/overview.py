@@ -8,7 +8,9 @@ import pyarrow.compute as pc
 
 from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of
 from tsviz.trace.errors import TraceError
+from tsviz.trace.gaps import LostRounds
 from tsviz.trace.layout import END_FILE
+from tsviz.trace.privacy import BEHIND
 from tsviz.trace.reader import Bundle, Part
 
 SLICE = "slice"
@@ -55,6 +57,7 @@ def _part(part: Part, ended: str) -> dict[str, Any]:
         "role": str(part.meta.get("role", "?")),
         "engine": f"{part.engine.get('name', '?')} {part.engine.get('version', '?')}",
         "rule_set": part.rule_set,
+        "level": part.level,
         "rounds": len(rounds),
         "first_round": ends["min"],
         "last_round": ends["max"],
@@ -76,8 +79,11 @@ def _gaps(part: Part) -> list[str]:
     if before:
         count = sum(row["dropped_rows"] for row in before)
         said.append(f"rounds 1 to {first - 1:,} were dropped, {count:,} rows ({before[0]['reason']})")
-    if inside := len(rows) - len(before):
-        said.append(f"{inside} gaps: rows were dropped while recording")
+    lost = LostRounds(part.table("gaps"))
+    said += lost.words()
+    rest = [row for row in rows if row["last_round"] >= first and row["reason"] != BEHIND]
+    if rest:
+        said.append(f"{len(rest)} gaps: rows were dropped while recording")
     return said
 
 

@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tsviz.trace.catalogue import CALLS
 from tsviz.trace.errors import TraceError
-from tsviz.trace.reader import Bundle, Part, open_bundle
+from tsviz.trace.gaps import spans
+from tsviz.trace.reader import Bundle, Part
 
 from .bases import make_bases, open_bases
 from .decided_view import DERIVED, RECORDED, DecidedView
 from .event_words import event_words
+from .filled import open_filled
 from .index import Index, open_index
 from .inside import Inside
 from .life_of import LARGE_ROWS, is_large
@@ -39,13 +42,14 @@ from .snapshot import (
     TraceHead,
     Transfer,
 )
-from .source import Source, WholeTables
+from .source import CallsTables, Source, WholeTables
 from .source_bases import BasedTables
 from .states import Codes, RequestStates
 from .stops import NotKnown, RoundStory
 from .timeline import CELLS, CODES, Lane, StateRuns, counted, edges
 from .why_tree import Answer
 
+NOT_RECORDED = "Not recorded at this level (calls): rows, block tables and transfers. `tsviz index` makes them again."
 _HOLD_NOTHING = [CODES[state] for state in ("waiting", "bootstrapping", "retracted", "finished", "aborted")]
 
 
@@ -77,6 +81,8 @@ class PartView:
     def preparing(self) -> Preparing | None:
         """How far what tells of requests is built; None once it is there, and from then on it is used."""
         source = self._source
+        if isinstance(source, CallsTables):
+            return Preparing(0, 0, words=NOT_RECORDED)
         if not isinstance(source, PreparingTables):
             return None
         ready = source.ready()
@@ -102,11 +108,12 @@ class PartView:
             requests=self._life.count,
             live=part.live,
             clock=part.clock,
-            gaps=part.rows("gaps"),
+            gaps=len(spans(part.table("gaps"))),
             parts=tuple(f"{p.node}/{p.rank}" for p in bundle.parts),
             groups=tuple(str(group["group_id"]) for group in part.config["cache_groups"]),
             frontier=self._inside.frontier,
             first_round=int(self._numbers[0]) if len(self._numbers) else 1,
+            calls_only=part.recorded_level == CALLS,
         )
 
     @cached_property
@@ -386,6 +393,8 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None, 
 
 
 def _source(bundle: Bundle, part: Part, *, wait: bool) -> Source:
+    if part.level == CALLS:
+        return CallsTables(part)
     store = part.cold
     if store is None or not is_large(part):
         return WholeTables(part)
@@ -395,7 +404,7 @@ def _source(bundle: Bundle, part: Part, *, wait: bool) -> Source:
 
 def view_at(path: str, node: str, rank: int) -> RecordedView:
     """Return what `open_view` does, for the bundle that is at a path now."""
-    return open_view(open_bundle(path), node, rank, wait=False)
+    return open_view(open_filled(path), node, rank, wait=False)
 
 
 def _decided(part: Part, index: Index | None) -> DecidedView | None:

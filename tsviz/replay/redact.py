@@ -17,7 +17,7 @@ import pyarrow as pa
 from tsviz.scheduler import compat
 from tsviz.scheduler.snapshot import PLAIN, RequestState, Snapshot
 from tsviz.trace import digest, layout, privacy
-from tsviz.trace.catalogue import LEVELS
+from tsviz.trace.catalogue import CALLS, DECISIONS, PLANS
 from tsviz.trace.config import build_config, describe_config
 from tsviz.trace.endings import CLOSED, CRASHED, ENDED, REPAIRED, reason_of
 from tsviz.trace.errors import CannotRecord, Damaged
@@ -65,7 +65,7 @@ def write_redacted(bundle: Bundle, out: Path) -> list[str]:
             else:
                 renamed = _renamed(recorded_keyframe(part, part.table("keyframes")), names)
                 kept["keyframes"] = pa.Table.from_pylist([keyframe_row(renamed)], RECORDED["keyframes"].schema)
-        if part.level != LEVELS[0]:
+        if part.level == DECISIONS:
             said.append(f"{part.node}/{part.rank}: its decisions, which `tsviz index` derives again")
         meta = _part_meta(part, nodes[part.node])
         parts.append(WholePart(meta, kept, part.last_round, last_call(kept["calls"])))
@@ -132,7 +132,7 @@ def _part_meta(part: Part, node: str) -> dict[str, Any]:
         },
         "tokens": IDENTITY, "clock": part.clock,
         "rule_set": part.rule_set if part.rule_set in RULE_SETS else "unknown", "digest": part.digest,
-        "level": LEVELS[0], **start,
+        "level": CALLS if part.level == CALLS else PLANS, **start,
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from tsviz.trace import layout
 from tsviz.trace.api_events import make_event, read_counters
 from tsviz.trace.config import build_config
 from tsviz.trace.errors import Damaged, TraceError
+from tsviz.trace.gaps import LostRounds
 from tsviz.trace.plan_fields import read_plan
 from tsviz.trace.reader import Part
 from tsviz.trace.rounds import PlanBook, RoundRecord
@@ -33,7 +34,7 @@ TWIN = "tsviz-twin"
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One call that was made again: what came of it. `record` is set for a plan that did not raise."""
+    """One call that was made again: what came of it. `plan`, and `record` where plans are read, did not raise."""
 
     call: Call
     outcome: str
@@ -41,6 +42,7 @@ class Executed:
     result: bool | None
     items: int
     record: RoundRecord | None
+    plan: Any = None
 
 
 def rules_of(part: Part) -> RuleSet:
@@ -76,12 +78,21 @@ class Reexecution:
     """Iterates the calls of a part, each made on a fresh scheduler of `module` when it is asked for."""
 
     def __init__(
-        self, part: Part, module: Any, *, start: Keyframe | None = None, log: CallLog | None = None, **options: Any
+        self,
+        part: Part,
+        module: Any,
+        *,
+        start: Keyframe | None = None,
+        log: CallLog | None = None,
+        reads: bool = True,
+        **options: Any,
     ) -> None:
         """Build the scheduler from the part's config; `options` are the twin's own keywords (`observer`).
 
         It begins at `start`, a keyframe of this part; without one at the part's first call, for which a slice has a
         keyframe of its own. `log`: that of an earlier re-execution of the part, which spares reading it anew.
+        Without `reads` plans are made and not read: half the time, for rounds that were compared before. Its keyframes
+        lead to states, not to what can be compared.
 
         The twin re-executes a recording of the reference with the reference's cut of remote landings, which on its own
         it does not make (docs/conformance.md).
@@ -106,10 +117,13 @@ class Reexecution:
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
         self.round = part.meta.get("starts_at", 1) if start is None else start.round
         """The round of the first call that is made."""
+        self.lost = LostRounds(part.table("gaps"))
+        """Rounds that are made again without being compared: their plans were not recorded."""
+        self._behind = False
         self._module = module
         self.log = CallLog(part, columns=module is compat) if log is None else log
         """Of the whole part."""
-        self._content = part.token_mode == FULL
+        self._content, self._reads = part.token_mode == FULL, reads
         self._book = PlanBook(content=self._content, read=SharedPlans().read if module is compat else read_plan)
         self._calls = self.log
         if start is not None:
@@ -119,6 +133,9 @@ class Reexecution:
     def keyframe(self) -> Keyframe:
         """Return the state now, which must be between the last call of a round and the first of the next (the twin)."""
         snapshot: Snapshot = self.scheduler.snapshot()
+        if self._behind:
+            self._book.lose()
+            self._behind = False
         return Keyframe(snapshot.rounds + 1, snapshot, self._book.state([r.request_id for r in snapshot.requests]))
 
     def submission(self, request: str) -> int:
@@ -130,14 +147,20 @@ class Reexecution:
             yield self._make(call)
 
     def _make(self, call: Call) -> Executed:
-        scheduler, record, result, items = self.scheduler, None, None, call.items
+        scheduler, record, plan, result, items = self.scheduler, None, None, None, call.items
         outcome, message = "ok", ""
-        waiting = scheduler.waiting_size() if call.kind == e.PLAN else 0
+        waiting = scheduler.waiting_size() if call.kind == e.PLAN and self._reads else 0
         try:
             match call.kind:
                 case e.PLAN:
                     plan = scheduler.next_execution_plan()
-                    record = self._book.record(plan, waiting, read_counters(scheduler))
+                    if call.round in self.lost:
+                        self._behind = True
+                    elif self._reads:
+                        if self._behind:
+                            self._book.lose()
+                            self._behind = False
+                        record = self._book.record(plan, waiting, read_counters(scheduler))
                 case e.ADVANCE:
                     self._advance(call)
                 case e.SUBMIT:
@@ -154,7 +177,7 @@ class Reexecution:
         except Exception as error:
             outcome, message = type(error).__name__, str(error)
         self._book_keeping(call, outcome)
-        return Executed(call, outcome, message, result, items, record)
+        return Executed(call, outcome, message, result, items, record, plan)
 
     def _advance(self, call: Call) -> None:
         landed = call.landed

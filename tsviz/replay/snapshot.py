@@ -188,15 +188,21 @@ class TraceHead:
     frontier: Frontier = Frontier("none", 0)
     first_round: int = 1
     """The first round that is recorded: a later one than 1 in a slice, and where a flight recorder dropped the rest."""
+    calls_only: bool = False
+    """Whether only its calls were recorded: plans are then not there, or made again and compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preparing:
-    """How far the indexing of a large trace is, in rows of its tables; `error` says why it has stopped."""
+    """How far the indexing of a large trace is, in rows of its tables; `error` says why it has stopped.
+
+    `words`: nothing is being built, since what tells of requests was not recorded, and how it is had all the same.
+    """
 
     done_rows: int
     of_rows: int
     error: str = ""
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,6 +197,15 @@ class WholeTables:
         return self._tables.tables(submission, number, zeroed)
 
 
+class CallsTables(WholeTables):
+    """A part of which only calls were recorded: its rounds and events are there, and nothing is told of requests."""
+
+    def __init__(self, part: Part) -> None:
+        """Raises `TraceError`."""
+        super().__init__(part)
+        self.life.accepted = np.zeros_like(self.life.accepted)
+
+
 def by_group(rows: Any) -> dict[str, frozenset[int]]:
     """Return the pages of rows of table `zeroed` by group."""
     pages: dict[str, set[int]] = {}

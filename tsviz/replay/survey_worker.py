@@ -17,9 +17,10 @@ from typing import Any, TextIO
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle
 
+from .filled import fill, filled, needs_plans, open_filled
 from .identity import require_same
 from .side_by_side import side_by_side
-from .survey import Answer, Failed, derive, findings, hit_list, lost_time, to_json
+from .survey import Answer, Failed, Progress, derive, findings, hit_list, lost_time, to_json
 
 _NICE = 5
 """Whoever looks at the screen goes first."""
@@ -53,13 +54,16 @@ def _answers(ask: dict[str, Any], tell: Any) -> Iterator[Answer]:
     bundle = open_bundle(ask["trace"])
     if ask.get("identity"):
         require_same(bundle, ask["node"], ask["rank"], ask["identity"])
+    bundle = filled(bundle)
+    if needs_plans(bundle) and (ask["what"] == "derive" or ask.get("derive")):
+        bundle, _ = fill(bundle, progress=lambda _, done, of: tell(Progress("rounds re-executed", done, of)))
     if ask["what"] == "derive":
         return derive(bundle, tell)
     if ask["what"] == "findings":
         return findings(bundle, derive=ask["derive"], tell=tell)
     part = bundle.part(ask["node"], ask["rank"])
     if ask["what"] == "compare":
-        other = open_bundle(ask["other"])
+        other = open_filled(ask["other"])
         fellow = next((p for p in other.parts if (p.node, p.rank) == (part.node, part.rank)), other.part(None, None))
         return side_by_side((bundle, part), (other, fellow))
     if ask["what"] == "hits":

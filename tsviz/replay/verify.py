@@ -11,15 +11,18 @@ import numpy.typing as npt
 
 from tsviz.trace import entries as e
 from tsviz.trace.builder import TableBuilder, Vocabulary
+from tsviz.trace.catalogue import CALLS, PLAN_TABLES
+from tsviz.trace.gaps import LostRounds
 from tsviz.trace.reader import Part
-from tsviz.trace.round_rows import add_round
+from tsviz.trace.round_rows import add_plan, add_round
 from tsviz.trace.rounds import RoundRecord
 from tsviz.trace.tables import RECORDED
 
+from .collecting import collecting_seldom
 from .reexecute import Executed, Reexecution
 from .rows_from import RowsFrom, some
 
-_PLAN_TABLES = ("operations", "table_changes", "zeroed", "transfers", "rounds")
+_COMPARED = (*PLAN_TABLES, "rounds")
 _READ_AGAIN = frozenset(("calls", "events", "submissions", "storage_keys", "grown_pages", "prefix_pages", "rounds"))
 _UNCOMPARED = {"call_seq", "start_ns", "digest_structural", "digest_content"}
 
@@ -43,6 +46,8 @@ class Verification:
     recorded_rounds: int
     calls: int
     divergence: Divergence | None
+    lost: LostRounds
+    """Rounds that were made again and not compared, since their plans were dropped while recording."""
 
     @property
     def complete(self) -> bool:
@@ -50,6 +55,7 @@ class Verification:
         return self.divergence is None and self.verified_rounds == self.recorded_rounds
 
 
+@collecting_seldom()
 def verify(
     part: Part, module: Any, *, progress: Callable[[int, int], None] | None = None, until: int | None = None
 ) -> Verification:
@@ -61,18 +67,19 @@ def verify(
     part.check(keep=_READ_AGAIN)
     comparison = compare(part)
     done = calls = 0
-    for executed in Reexecution(part, module):
+    execution = Reexecution(part, module)
+    for executed in execution:
         calls += 1
         divergence = comparison.check(executed)
         if divergence is not None:
-            return Verification(done, comparison.rounds, calls, divergence)
+            return Verification(done, comparison.rounds, calls, divergence, execution.lost)
         if executed.record is not None:
             done += 1
             if progress is not None and done % 256 == 0:
                 progress(done, comparison.rounds)
         if until is not None and executed.call.kind == e.PLAN and executed.call.round >= until:
             break
-    return Verification(done, comparison.rounds, calls, None)
+    return Verification(done, comparison.rounds, calls, None, execution.lost)
 
 
 class Comparison:
@@ -138,7 +145,7 @@ def _name(
     """Say which field of which row differs; the digests themselves if no stored field does."""
     call = executed.call
     got = round_as_rows(call.round, call.seq, record)
-    for name in _PLAN_TABLES:
+    for name in _COMPARED if part.level != CALLS else ("rounds",):
         expected_rows = recorded_rows(part, name, call.round)
         if (found := _first_difference(name, expected_rows, got[name])) is not None:
             return Divergence(call.round, call.seq, *found)
@@ -170,8 +177,9 @@ def round_as_rows(round_: int, seq: int, record: RoundRecord) -> Mapping[str, li
     for batch in record.batches:
         for name in batch.fields.ids:
             requests.code(name)
-    builders = {name: TableBuilder(RECORDED[name], requests, words) for name in _PLAN_TABLES}
-    add_round(builders, round_, seq, 0, record)
+    builders = {name: TableBuilder(RECORDED[name], requests, words) for name in _COMPARED}
+    add_round(builders["rounds"], round_, seq, 0, record)
+    add_plan(builders, round_, record)
     return {name: builder.take().to_pylist() for name, builder in builders.items()}
 
 

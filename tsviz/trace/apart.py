@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from . import layout
+from .backlog import LOOK_SECONDS, Backlog
+from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
 from .recorder import Recorder
@@ -49,6 +51,7 @@ _START = "import subprocess,sys;subprocess.Popen(sys.argv[1:],start_new_session=
 class _Part:
     recorder: Recorder
     encoder: Encoder
+    backlog: Backlog
     told: bytes
     """What the other end is to know of it; empty once that was sent."""
 
@@ -70,7 +73,7 @@ class ApartWriter:
         self.error: BaseException | None = None
         self._parts: list[_Part] = []
         self._closed = False
-        self._stop = threading.Event()
+        self._stop, self._lock = threading.Event(), threading.Lock()
         try:
             check_free(path)
             self._pipe, self._answer = _start()
@@ -79,8 +82,7 @@ class ApartWriter:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror or error}") from error
         self._send(
             OPEN, 0,
-            _json({"path": str(path), "meta": dict(meta), "tokens": tokens, "ring": ring and ring.values(),
-                   "most_waiting": most_waiting}),
+            _json({"path": str(path), "meta": dict(meta), "tokens": tokens, "ring": ring and ring.values()}),
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
@@ -88,16 +90,16 @@ class ApartWriter:
 
     def recorder(
         self, *, node: str, rank: int, config: Mapping[str, Any], engine: Mapping[str, Any], event_reader: EventReader,
-        now_ns: Callable[[], int], clock: str, rule_set: str,
+        now_ns: Callable[[], int], clock: str, rule_set: str, level: str = PLANS,
     ) -> Recorder:  # fmt: skip
-        """Open a part for one scheduler, as `BundleWriter.recorder`; level `plans`. Raises ValueError for a node."""
+        """Open a part for one scheduler, as `BundleWriter.recorder`; no decisions. Raises ValueError for a node."""
         layout.part_directory(self.path, node, rank)
         recorder = Recorder(now_ns)
         result = next((kind for kind in event_reader if kind.__name__ == _RESULT), None)
         encoder = Encoder(event_reader, result, content=self._tokens == FULL)
         told = {"node": node, "rank": rank, "config": dict(config), "engine": dict(engine), "clock": clock,
-                "rule_set": rule_set}  # fmt: skip
-        self._parts.append(_Part(recorder, encoder, _json(told)))
+                "rule_set": rule_set, "level": level}  # fmt: skip
+        self._parts.append(_Part(recorder, encoder, Backlog(recorder), _json(told)))
         if self.error is not None:
             recorder.append = drop
         return recorder
@@ -113,6 +115,7 @@ class ApartWriter:
             wait = IDLE_SECONDS
             while not self._stop.wait(wait):
                 wait = BUSY_SECONDS if self._take_all() else IDLE_SECONDS
+            self._take_all()
         except BaseException as error:
             self._fail(error)
 
@@ -126,25 +129,30 @@ class ApartWriter:
             while entries := part.recorder.take(_TAKE_ENTRIES):
                 took = True
                 for entry in entries:
-                    data = part.encoder.encode(entry)  # type: ignore[arg-type]  # no decisions at level plans
+                    data = part.encoder.encode(entry)  # type: ignore[arg-type]  # no decisions here
                     self._send(ENTRY, number, data)  # lets the interpreter go: the loop never waits for longer
         return took
 
     def _watch(self) -> None:
-        """End the recording when the other process cannot keep up: the program's memory is not ours to fill."""
-        while self.error is None and not self._stop.wait(0.1):
-            for part in list(self._parts):
-                waiting, most = part.recorder.waiting_entries(), self._most_waiting
-                if most is not None and waiting > most:
-                    self._fail(FellBehind(f"{waiting:,} entries waited to be written, more than {most:,}"))
+        """Hold what waits within memory while the other process cannot keep up: the program's is not ours to fill."""
+        while self._most_waiting is not None and not self._stop.wait(LOOK_SECONDS):
+            try:
+                with self._lock:
+                    if self.error is not None:
+                        return
+                    for part in list(self._parts):
+                        part.backlog.look(self._most_waiting)
+            except FellBehind as error:
+                self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, BrokenPipeError):
             error = OSError(self._last_words(1.0) or "the writing process ended")
-        self.error = self.error or error
-        for part in list(self._parts):
-            part.recorder.append = drop
-            part.recorder.take(1 << 62)
+        with self._lock:
+            self.error = self.error or error
+            for part in list(self._parts):
+                part.recorder.append = drop
+                part.recorder.take(1 << 62)
 
     def _last_words(self, seconds: float) -> str:
         """Return what the writing process said at its end, waiting for it for so long at most."""
@@ -186,7 +194,6 @@ class ApartWriter:
             if self._thread.is_alive():
                 raise FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end")
             if self.error is None:
-                self._take_all()
                 self._send(CLOSE, 0, _json({"end": dict(end or {}), "compacted": compacted}))
         except OSError as error:
             self._fail(error)

@@ -11,14 +11,20 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import wire
 from .apart import CLOSE, ENTRY, HEADER, OPEN, PART
+from .backlog import MOST_WAITING
 from .recorder import Recorder
 from .ring import RingOptions
 from .writer import BundleWriter
+
+_WAIT_SECONDS = 0.01
+"""Where `MOST_WAITING` entries wait for the disk nothing is read from the pipe meanwhile: what then waits at the other
+end is dropped there, since only a plan that was not sent can be left out (`backlog.py`)."""
 
 
 def _no_clock() -> int:
@@ -41,13 +47,12 @@ def write(source: BinaryIO) -> str:
             break
         if kind == ENTRY:
             recorders[part].append(wire.decode(data))
+            while recorders[part].waiting_entries() > MOST_WAITING and writer is not None and writer.error is None:
+                time.sleep(_WAIT_SECONDS)
         elif kind == OPEN:
             told = json.loads(data)
             ring = None if told["ring"] is None else RingOptions.of(told["ring"])
-            writer = BundleWriter(
-                Path(told["path"]), meta=told["meta"], tokens=told["tokens"], ring=ring,
-                most_waiting=told["most_waiting"], made=True,
-            )  # fmt: skip
+            writer = BundleWriter(Path(told["path"]), meta=told["meta"], tokens=told["tokens"], ring=ring, made=True)
         elif kind == PART:
             assert writer is not None
             told = json.loads(data)

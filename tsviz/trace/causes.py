@@ -7,19 +7,26 @@ from the engine; what-if re-times by it (architecture.md, section 5, `calls`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class Causes:
     """Open rows and operations of one scheduler."""
 
-    __slots__ = ("_operations", "_remote", "_rows", "_start")
+    __slots__ = ("_operations", "_remote", "_rows", "_start", "_unsure")
 
     def __init__(self) -> None:
         self._rows: dict[int, deque[int]] = {}
         self._remote: dict[int, int] = {}
         self._operations: dict[int, int] = {}
         self._start: dict[int, int] = {}
+        self._unsure: set[int] = set()
+
+    def lose(self, submissions: Iterable[int]) -> None:
+        """Forget what is out: rows of these submissions were planned unseen, and their results have no cause now."""
+        self._rows.clear()
+        self._remote.clear()
+        self._unsure.update(submissions)
 
     def planned(self, round_: int, start_ns: int, submissions: Sequence[int]) -> None:
         """Note that forward rows of `submissions` are out since this round."""
@@ -49,10 +56,12 @@ class Causes:
     def result(self, submission: int) -> int | None:
         """Return the round whose row this result answers; None if no row is out."""
         queue = self._rows.get(submission)
-        return queue.popleft() if queue else None
+        return queue.popleft() if queue and submission not in self._unsure else None
 
     def results(self, submissions: Sequence[int]) -> list[int | None]:
         """Return what `result` does, for results that land one behind the other."""
+        if self._unsure:
+            return [self.result(submission) for submission in submissions]
         rows = self._rows
         return [queue.popleft() if (queue := rows.get(submission)) else None for submission in submissions]
 
@@ -75,9 +84,10 @@ class Causes:
 
     def ran(self, submission: int) -> bool:
         """Return whether a request that did not end had a row."""
-        return submission in self._rows or submission in self._remote
+        return submission in self._rows or submission in self._remote or submission in self._unsure
 
     def ended(self, submission: int) -> None:
         """Forget a request that ended; its late results have no cause."""
         self._rows.pop(submission, None)
         self._remote.pop(submission, None)
+        self._unsure.discard(submission)

@@ -68,8 +68,15 @@ class Spec(NamedTuple):
     max_new_tokens: int
 
 
+class Dropped:
+    """Stands for a plan that was dropped, since more waited to be written than memory is there for."""
+
+
+DROPPED = Dropped()
+
+
 class PlanEntry(NamedTuple):
-    """A plan request. `plan` is None when the call raised."""
+    """A plan request. `plan` is None when the call raised, `DROPPED` where only the call is kept."""
 
     time_ns: int
     duration_ns: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from operator import add
 from typing import Any
@@ -49,7 +49,7 @@ class EventRows:
             self._pages, self._chains = before._pages, before._chains
 
     @property
-    def live(self) -> Container[int]:
+    def live(self) -> Collection[int]:
         """The submissions that hold tokens."""
         return self._held
 

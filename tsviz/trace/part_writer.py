@@ -7,13 +7,14 @@ from typing import Any, cast
 
 from . import entries as e
 from .builder import TableBuilder, Vocabulary
-from .catalogue import TABLES
+from .catalogue import CALLS, PLANS, TABLES
 from .chains import ChainBook
 from .decided import DecisionRows
 from .device_rows import add_measured
 from .event_rows import EventRows
+from .gaps import Gap
 from .plan_fields import PlanFields, read_plan
-from .round_rows import add_round
+from .round_rows import add_plan, add_round
 from .rounds import PlanBook
 from .segments import HotSegments
 from .tokens import FULL, PageBook
@@ -31,18 +32,20 @@ class PartWriter:
         event_reader: e.EventReader,
         storage: bool = False,
         read: Callable[..., PlanFields] = read_plan,
+        level: str = PLANS,
     ) -> None:
         """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed.
 
-        `read` reads a plan, as `read_plan`.
+        `read` reads a plan, as `read_plan`. At level `calls` nothing is kept of one but its row in `rounds`.
         """
         self._segments = segments
         self._settings: dict[str, Any] = {
             "prefix_tokens": prefix_tokens, "token_mode": token_mode, "event_reader": event_reader, "storage": storage,
-            "read": read,
+            "read": read, "level": level,
         }  # fmt: skip
         self._first_submission = 0
         self._full = token_mode == FULL
+        self._keeps_plans = level != CALLS
         self._requests, self._words = Vocabulary(), Vocabulary()
         self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
         self._book = PlanBook(content=self._full, read=read)
@@ -54,6 +57,7 @@ class PartWriter:
         self._events = EventRows(
             self._tables, book=self._book, pages=self._pages, chains=self._chains, reader=event_reader, full=self._full
         )
+        self._gap = Gap()
         self._round = 0
         self._sequence = 0
         self._submissions = 0
@@ -70,7 +74,7 @@ class PartWriter:
         after._decisions = DecisionRows(after._tables, after._book.submission)
         if not self._full:
             after._pages, after._chains = self._pages, self._chains
-        after._keys_seen = self._keys_seen
+        after._keys_seen, after._gap = self._keys_seen, self._gap
         after._round, after._sequence = self._round, self._sequence
         after._submissions = after._first_submission = self._submissions
         segments.start_at(self._round, self._sequence - 1)
@@ -85,6 +89,7 @@ class PartWriter:
         """Write what has come together and commit it; returns whether there was anything."""
         wrote = False
         self._decisions.settle()
+        self._tell_gap()
         for builder in self._tables.values():
             if builder.rows:
                 self._segments.append(builder.table, builder.take())
@@ -148,8 +153,18 @@ class PartWriter:
         sequence = self._call(entry, e.PLAN, 0, entry.failure, round_=self._round)
         if entry.plan is None or entry.counters is None:
             return
+        if entry.plan is e.DROPPED:
+            self._gap.drop(self._round)
+            return
+        if self._gap.open:
+            self._gap.open = False
+            self._tell_gap()
+            self._book.lose()
+            self._events.causes.lose(self._events.live)
         record = self._book.record(entry.plan, entry.waiting_before, entry.counters)
-        add_round(self._tables, self._round, sequence, entry.time_ns, record)
+        add_round(self._tables["rounds"], self._round, sequence, entry.time_ns, record)
+        if self._keeps_plans:
+            add_plan(self._tables, self._round, record)
         causes, round_ = self._events.causes, self._round
         for batch in record.batches:
             if batch.decode_kind == "decode":
@@ -159,6 +174,11 @@ class PartWriter:
         for transfer in record.plan.transfers:
             for op_id in transfer.op_ids:
                 causes.planned_operation(round_, op_id)
+
+    def _tell_gap(self) -> None:
+        """Say which plans were dropped that nothing was said of yet."""
+        for row in self._gap.rows(plans=self._keeps_plans):
+            self._tables["gaps"].add(**row)
 
     def _submit(self, entry: e.SubmitEntry) -> None:
         sequence = self._call(entry, e.SUBMIT, len(entry.specs), entry.failure)

@@ -6,7 +6,7 @@ Opening reads only the small files; a table is read, checked and validated when 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from . import layout
-from .catalogue import LEVELS, TABLES
+from .catalogue import CALLS, LEVELS, PLANS, TABLES
 from .cold import ColdTables
 from .columns import Table
 from .counts import check_calls, check_counts
@@ -55,9 +55,11 @@ class Part:
         self.digest: str = layout.field(path, self.meta, "digest", str)
         if self.token_mode not in MODES:
             raise Damaged(path, "tokens", " or ".join(MODES), repr(self.token_mode)[:40])
-        self.level: str = self.meta.get("level", LEVELS[0])
+        self.level: str = self.meta.get("level", PLANS)
         if self.level not in LEVELS:
             raise Damaged(path, "level", " or ".join(LEVELS), repr(self.level)[:40])
+        self.recorded_level: str = self.meta.get("recorded_level", self.level)
+        """What the recorder kept; another one where the plans were made again from the calls."""
         self._loaded: dict[str, pa.Table] = {}
         self.prefix_tokens: int = layout.field(path, self.config, "prefix_granularity", int)
         if self.prefix_tokens < 1:
@@ -152,6 +154,10 @@ class Part:
             self._loaded[name] = self._batches(table).unify_dictionaries().combine_chunks()
         return self._loaded[name]
 
+    def batches(self, name: str) -> Iterator[pa.RecordBatch]:
+        """Yield a table piece by piece, validated; nothing is kept. Raises `TraceError`, KeyError."""
+        return self._store.batches(TABLES[name])
+
     def large(self, name: str) -> ColdTables | None:
         """Return the cold tables where this one has more than `KEPT_ROWS` rows and was not read whole before."""
         store = self.cold
@@ -188,7 +194,7 @@ class Part:
     def check_counts(self) -> None:
         """Compare rows of tables with what calls and plans say of them. Raises `TraceError`."""
         if self._whole:
-            check_counts(self._counting, self.columns, self.rows)
+            check_counts(self._counting, self.columns, self.rows, plans=self.level != CALLS)
 
     def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
         """Return every table; those with more than `DATASET_ROWS` cold rows as datasets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from .entries import Arrival, Decided, Entry, ForwardEntry
+from .entries import DROPPED, Arrival, Decided, Entry, ForwardEntry, PlanEntry
 
 
 class Recorder:
@@ -34,6 +34,21 @@ class Recorder:
     def forward(self, start_ns: int, end_ns: int) -> None:
         """Record the device interval of the forward of the last plan."""
         self.append(ForwardEntry(start_ns, end_ns))
+
+    def drop_plans(self) -> None:
+        """Keep of plans from now on that they were asked for: what is large of what waits are the plans."""
+        keep = self._entries.append
+
+        def append(entry: Entry | Decided) -> None:
+            if isinstance(entry, PlanEntry) and entry.plan is not None:
+                entry = entry._replace(plan=DROPPED)
+            keep(entry)
+
+        self.append = append
+
+    def keep_plans(self) -> None:
+        """Keep everything again."""
+        self.append = self._entries.append
 
     def waiting_entries(self) -> int:
         """How many entries the writer has not taken yet."""

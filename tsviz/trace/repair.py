@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from . import layout
-from .catalogue import TABLES
+from .catalogue import PLANS, TABLES
 from .cold import ColdTables
 from .endings import REPAIRED
 from .errors import CannotRecord, Damaged, TraceError
@@ -146,7 +146,7 @@ def _cold(part: Part, store: ColdTables) -> tuple[WholePart, list[str]]:
                 raise
             lost.append(f"table {name} ({error.place})")
             tables[name] = table.schema.empty_table()
-            decided = decided if name in RECORDED else "plans"
+            decided = decided if name in RECORDED else PLANS
     if decided != part.level:
         for name, table in TABLES.items():
             if name not in RECORDED:

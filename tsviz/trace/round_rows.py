@@ -9,29 +9,16 @@ from .plan_fields import ON_DEVICE, TransferFields
 from .rounds import BatchRecord, RoundRecord
 
 
-def add_round(
-    tables: Mapping[str, TableBuilder], round_: int, call_seq: int, start_ns: int, record: RoundRecord
-) -> None:
-    """Append the rows of `record` to the tables rounds, operations, table_changes, zeroed and transfers."""
+def add_round(table: TableBuilder, round_: int, call_seq: int, start_ns: int, record: RoundRecord) -> None:
+    """Append the row of a plan to table `rounds`: its size, the counters behind it, and its digests."""
     sizes = dict.fromkeys(("prefill", "decode", "remote_prefill", "remote_decode"), 0)
     for batch in record.batches:
         prefills, rows = batch.fields.prefills, len(batch.fields.ids)
         sizes[batch.prefill_kind] += prefills
         sizes[batch.decode_kind] += rows - prefills
-        if rows:
-            _operations(tables["operations"], round_, batch, content=record.content is not None)
-            _changes(tables["table_changes"], round_, batch)
-    zeroed = tables["zeroed"].columns
-    for group, pages in record.plan.zeroed.items():
-        if len(pages):
-            zeroed["round"].repeat(round_, len(pages))
-            zeroed["group"].repeat_text(group, len(pages))
-            zeroed["page"].extend_numpy(pages)
-    for transfer in record.plan.transfers:
-        _transfer(tables["transfers"], round_, transfer, content=record.content is not None)
     local = record.plan.batch
     counters = record.counters
-    tables["rounds"].add(
+    table.add(
         round=round_,
         call_seq=call_seq,
         start_ns=start_ns,
@@ -50,6 +37,23 @@ def add_round(
         digest_structural=record.structural,
         digest_content=record.content,
     )
+
+
+def add_plan(tables: Mapping[str, TableBuilder], round_: int, record: RoundRecord) -> None:
+    """Append what a plan says to the tables operations, table_changes, zeroed and transfers."""
+    content = record.content is not None
+    for batch in record.batches:
+        if batch.fields.ids:
+            _operations(tables["operations"], round_, batch, content=content)
+            _changes(tables["table_changes"], round_, batch)
+    zeroed = tables["zeroed"].columns
+    for group, pages in record.plan.zeroed.items():
+        if len(pages):
+            zeroed["round"].repeat(round_, len(pages))
+            zeroed["group"].repeat_text(group, len(pages))
+            zeroed["page"].extend_numpy(pages)
+    for transfer in record.plan.transfers:
+        _transfer(tables["transfers"], round_, transfer, content=content)
 
 
 def _operations(table: TableBuilder, round_: int, batch: BatchRecord, *, content: bool) -> None:

@@ -86,6 +86,7 @@ class PlanBook:
         self._content = content
         self._submission: dict[str, int] = {}
         self._seats: _Seats | None = None
+        self._lost = False
         self._computed: npt.NDArray[np.int64] = np.full(1024, -1, np.int64)
         self._original: dict[int, int] = {}
         self._shift = 0
@@ -117,6 +118,12 @@ class PlanBook:
             self._computed[submission] = computed
             if original != submission + state.shift:
                 self._original[submission] = original
+
+    def lose(self) -> None:
+        """Forget what plans said so far: the next one is told in full, as the first of every request in it."""
+        self._differences, self._seats = TableDifferences(), None
+        self._computed[:] = -1
+        self._lost = True
 
     def _digested(self, submissions: array[int]) -> Sequence[int]:
         """Return the numbers of submissions as they stand in digests: those of the trace that a slice was cut from."""
@@ -168,7 +175,9 @@ class PlanBook:
             admitted += anew
         # A plan with several prefill rows retracts nobody (scheduler-rules.md, section 8.1): all of its admissions show
         # in the counter. Only the one row of a grant can hide behind a retraction, and is told by its own progress.
-        retracted = risen if risen <= 0 and prefills > 1 else risen + admitted
+        # Behind a gap nobody knows who was admitted just now, and all that is sure is the rise.
+        retracted = risen if self._lost or (risen <= 0 and prefills > 1) else risen + admitted
+        self._lost = False
         structural = digest.structural(
             fields, [(b.fields, self._digested(b.submissions), b.changes) for b in batches], counters
         )

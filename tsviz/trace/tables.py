@@ -341,7 +341,7 @@ GAPS = Table(
         _ROUND,
         i32("last_round", "last round of the gap"),
         word("table", "table that lost rows"),
-        i64("dropped_rows", "how many"),
+        i64("dropped_rows", "how many; -1 where that was not counted, since the plans were not read"),
         string("reason", "why"),
     ),
 )

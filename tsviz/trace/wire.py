@@ -51,7 +51,13 @@ class Encoder:
         """Return an entry as bytes. Raises ValueError for one that holds something else than the API gives."""
         match entry:
             case e.PlanEntry():
-                plan = None if entry.plan is None else self._plan(entry.plan)
+                plan = (
+                    None
+                    if entry.plan is None
+                    else self._dropped()
+                    if entry.plan is e.DROPPED
+                    else self._plan(entry.plan)
+                )
                 counters = None if entry.counters is None else tuple(entry.counters)
                 plain: Any = (_PLAN, entry.time_ns, entry.duration_ns, plan, entry.waiting_before, counters,
                               _failure(entry.failure))  # fmt: skip
@@ -110,6 +116,11 @@ class Encoder:
         ]
         return batch, remote[0], remote[1], zeroed, transfers
 
+    def _dropped(self) -> bool:
+        """Return what stands for a plan that was dropped; of the next one every table is sent."""
+        self._ids, self._slots, self._tables = [], None, {}
+        return False
+
     def _moved(self, batch: BatchFields) -> tuple[Rows | None, dict[str, Pages]]:
         """Return which rows have other tables than in the batch before, if it was the same rows, and the tables."""
         tables, before = batch.tables(None), self._tables
@@ -166,8 +177,10 @@ def _failed(failure: tuple[str, str] | None) -> e.Failure | None:
 def _plan(
     time_ns: int, duration_ns: int, plan: Any, waiting: int, counters: Any, failure: tuple[str, str] | None
 ) -> e.PlanEntry:
-    made = None
-    if plan is not None:
+    made: Any = None
+    if plan is False:
+        made = e.DROPPED
+    elif plan is not None:
         batch, prefill, decode_, zeroed, transfers = plan
         made = PlanFields(
             None if batch is None else _batch(*batch),

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from . import compact, layout
-from .catalogue import LEVELS
+from .backlog import LOOK_SECONDS, Backlog
+from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
 from .lock import RecordingLock
@@ -34,14 +35,13 @@ _TURN_SECONDS = 1e-6
 _BEHIND_ENTRIES = 1024
 """With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
-_WATCH_SECONDS = 0.1
 
 
 class _Part:
     def __init__(
         self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments, rotation: Rotation | None
     ) -> None:
-        self.recorder, self.writer = recorder, writer
+        self.recorder, self.writer, self.backlog = recorder, writer, Backlog(recorder)
         self.directory, self.segments, self.rotation = directory, segments, rotation
 
     def rotate(self, rotation: Rotation) -> None:
@@ -66,7 +66,7 @@ class BundleWriter:
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
 
         `ring`: a flight recorder, of whose segments the keeper makes bundles; `path` is where these lie, `OUT.ring`.
-        `most_waiting`: where more entries than this wait for a disk that is too slow, recording ends (`FellBehind`).
+        `most_waiting`: where more entries than this wait for a disk that is too slow, plans are dropped (`backlog.py`).
         `made`: the directory was made for this recording (`check_free`), and may hold what others put there since.
 
         Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
@@ -95,11 +95,16 @@ class BundleWriter:
             threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True).start()
 
     def _watch(self, most_waiting: int) -> None:
-        """End the recording when the writer cannot keep up: the program's memory is not ours to fill."""
-        while self.error is None and not self._stop.wait(_WATCH_SECONDS):
-            for part in list(self._parts):
-                if (waiting := part.recorder.waiting_entries()) > most_waiting:
-                    self._fail(FellBehind(f"{waiting:,} entries waited to be written, more than {most_waiting:,}"))
+        """Hold what waits within memory while the disk cannot keep up: the program's is not ours to fill."""
+        while not self._stop.wait(LOOK_SECONDS):
+            try:
+                with self._lock:
+                    if self.error is not None:
+                        return
+                    for part in self._parts:
+                        part.backlog.look(most_waiting)
+            except FellBehind as error:
+                self._fail(error)
 
     def recorder(
         self,
@@ -112,17 +117,18 @@ class BundleWriter:
         now_ns: Callable[[], int],
         clock: str,
         rule_set: str,
-        level: str = LEVELS[0],
+        level: str = PLANS,
         read: Callable[..., PlanFields] = read_plan,
     ) -> Recorder:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's
+        observer; a flight recorder keeps plans. `read` reads one plan.
         """
         directory = layout.part_directory(self.path, node, rank)
         if self._ring is not None:
-            level = LEVELS[0]
+            level = PLANS
         try:
             rotation = None if self._ring is None else Rotation(self._ring, directory)
             segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
@@ -140,6 +146,7 @@ class BundleWriter:
                 event_reader=event_reader,
                 storage=config["enable_l3_storage"],
                 read=read,
+                level=level,
             )
             with self._lock:
                 self._parts.append(_Part(recorder, writer, directory, segments, rotation))

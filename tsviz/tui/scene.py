@@ -63,6 +63,8 @@ class Scene:
     """Whether the list of requests is turned round."""
     loading: bool = True
     error: str = ""
+    kept: tuple[str, ...] = ()
+    """Keys that were pressed before the trace was there, and are answered when it is."""
     message: str = ""
     message_role: str = "message"
     play_rounds_per_second: int = 0

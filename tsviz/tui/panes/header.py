@@ -34,7 +34,8 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
     left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
-    right = [Span("● recorded  ", "good")] if width >= _FINISHED_FROM_CELLS else []
+    kept = "● calls recorded  " if head.calls_only else "● recorded  "
+    right = [Span(kept, "good")] if width >= _FINISHED_FROM_CELLS else []
     right.append(_frontier(scene, head))
     if scene.follow is not None:
         right += [Span("  "), *follow_spans(scene.follow, head.rounds, width)]

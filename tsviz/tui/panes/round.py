@@ -9,7 +9,7 @@ from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, head
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.panes.batch import batch
 from tsviz.tui.panes.phases import phases, unknown
-from tsviz.tui.panes.states import without_frame
+from tsviz.tui.panes.states import being_indexed, without_frame
 from tsviz.tui.panes.transfers import transfer_list
 from tsviz.tui.panes.waits import waits
 from tsviz.tui.scene import Scene
@@ -33,6 +33,9 @@ def round_pane(scene: Scene, width: int, height: int) -> Document:
     else:
         parts.append(Lines((heading(" phases and stops", "", width),)))
         parts.append(unknown(frame.story, scene, width))
+    if snapshot.preparing is not None and snapshot.preparing.words:
+        parts.append(being_indexed(snapshot.preparing, width))
+        return Stack(parts)
     parts += batch(frame, scene.selected, width)
     parts.append(waits(snapshot, scene.selected, width))
     parts.append(transfer_list(" transfers", snapshot.transfers, width))
@@ -48,7 +51,8 @@ def _budget(snapshot: Snapshot, width: int) -> Document:
     full, empty = bar(used, budget, cells)
     first = [Span(" budget ", "dim"), Span(full, "budget"), Span(empty, "bar-empty"), share]
     lines = [Line((*first, Span("  "), amount))] if one_line else [Line(tuple(first)), line(_INDENT, amount)]
-    lines.append(line(Span("  batch ", "dim"), f"{len(snapshot.rows)} of {counted(snapshot.batch_slots, 'row')}"))
+    if snapshot.preparing is None or not snapshot.preparing.words:
+        lines.append(line(Span("  batch ", "dim"), f"{len(snapshot.rows)} of {counted(snapshot.batch_slots, 'row')}"))
     return Lines(clip(each, width) for each in lines)
 
 

@@ -40,6 +40,8 @@ def without_frame(scene: Scene, width: int, height: int) -> Document | None:
 
 def being_indexed(preparing: Preparing, width: int) -> Document:
     """Return what to show of requests while what tells of them is being built."""
+    if preparing.words:
+        return Lines([line(""), *wrapped(f"○ {preparing.words}", width, "dim", indent=1)])
     if preparing.error:
         body = wrapped("✗ Requests are not known: this large trace could not be indexed.", width, "bad", indent=1)
         return Lines([line(""), *body, line(""), *wrapped(preparing.error, width, indent=1)])

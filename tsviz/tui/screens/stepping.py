@@ -301,7 +301,7 @@ class SteppingScreen(Screen[None]):
         )
         self._settle_stop(frame)
         if snapshot.preparing is not None:
-            if not snapshot.preparing.error:
+            if not snapshot.preparing.error and not snapshot.preparing.words:
                 self.set_timer(_LOOK_AGAIN_S, self._look_again)
         elif scene.frame is not None and scene.frame.snapshot.preparing is not None:
             self._strip_asked = None  # what the timeline shows was not known when it was asked for

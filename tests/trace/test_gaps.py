@@ -1,0 +1,140 @@
+"""Plans that were dropped while recording: calls are complete, the gap is told, and what lies behind it is proven."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.trace import lives
+from tests.trace.lives import record
+from tsviz.replay.index import build_index
+from tsviz.replay.overview import overview
+from tsviz.replay.recorded import open_view
+from tsviz.replay.slice import write_slice
+from tsviz.replay.verify import verify
+from tsviz.scheduler import compat
+from tsviz.trace.apart import ApartWriter
+from tsviz.trace.backlog import Backlog
+from tsviz.trace.catalogue import PLAN_TABLES
+from tsviz.trace.errors import FellBehind
+from tsviz.trace.gaps import LostRounds
+from tsviz.trace.privacy import BEHIND
+from tsviz.trace.reader import Part, open_bundle
+from tsviz.trace.recorder import Recorder
+from tsviz.trace.ring import RingOptions
+from tsviz.trace.writer import BundleWriter
+
+
+def dropping(kind: type) -> type:
+    """Return a writer of which every recorder drops plans in twenty calls of sixty."""
+
+    class Dropping(kind):  # type: ignore[misc]
+        def recorder(self, **options: Any) -> Recorder:
+            made: Recorder = super().recorder(**options)
+            calls, inner = itertools.count(), made.now_ns
+
+            def now_ns() -> int:
+                call = next(calls) % 60
+                if call in (20, 40):
+                    (made.drop_plans if call == 20 else made.keep_plans)()
+                return inner()
+
+            made.now_ns = now_ns
+            return made
+
+    return Dropping
+
+
+def part_with_gaps(
+    monkeypatch: pytest.MonkeyPatch, module: Any, path: Path, *, kind: type = BundleWriter, **options: Any
+) -> Part:
+    """Record a lifetime with gaps."""
+    monkeypatch.setattr(lives, "BundleWriter", dropping(kind))
+    record(module, path, 601, **options)
+    return open_bundle(path).parts[0]
+
+
+@pytest.mark.parametrize(("kind", "role", "tokens"), [
+    (BundleWriter, "Fused", "full"), (BundleWriter, "D", "identity"), (ApartWriter, "Fused", "identity"),
+])  # fmt: skip
+def test_what_lies_behind_a_gap_is_proven(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type, role: str, tokens: str
+) -> None:
+    """Every round whose plan was kept is equal in both schedulers, the first behind a gap with all of its tables."""
+    part = part_with_gaps(monkeypatch, real, tmp_path / "b", kind=kind, role=role, tokens=tokens)
+    lost = LostRounds(part.table("gaps"))
+    calls = part.table("calls").to_pylist()
+    plans = [row["round"] for row in calls if row["kind"] == "plan" and row["outcome"] == "ok"]
+    kept = part.table("rounds")["round"].to_pylist()
+    assert [row["seq"] for row in calls] == list(range(len(calls)))
+    assert len(lost) > 10 and len(lost.spans) > 2
+    assert kept == [number for number in plans if number not in lost]
+    for module in (real, compat):
+        found = verify(part, module)
+        assert found.complete and found.verified_rounds == len(kept)
+    rows = part.table("gaps").to_pylist()
+    assert {row["table"] for row in rows} == {"rounds", *PLAN_TABLES}
+    assert {row["reason"] for row in rows} == {BEHIND}
+
+
+def test_a_trace_with_gaps_opens_and_says_so(real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every round can be shown, the header counts the gaps, `info` tells them, and nothing is derived inside them."""
+    part = part_with_gaps(monkeypatch, real, tmp_path / "b")
+    bundle, lost = open_bundle(tmp_path / "b"), LostRounds(part.table("gaps"))
+    view = open_view(bundle)
+    kept = [view.snapshot(number).round for number in range(1, view.head.rounds + 1)]
+    assert not any(number in lost for number in kept)
+    assert view.head.gaps == len(lost.spans)
+    first, last = lost.spans[0]
+    assert any(f"rounds {first:,} to {last:,} were dropped" in words for words in overview(bundle)["warnings"])
+    index = build_index(part)
+    assert index.divergence is None
+    assert not any(number in lost for number in index.table("phases")["round"].to_pylist())
+
+
+def test_slices_of_a_trace_with_gaps_are_re_executed(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the last round in front of a gap, from within it, and from the first behind it to the end."""
+    part = part_with_gaps(monkeypatch, real, tmp_path / "b")
+    first, last = LostRounds(part.table("gaps")).spans[1]
+    for begin in (first - 1, first + 1, last + 1):
+        write_slice(open_bundle(tmp_path / "b"), part, begin, part.last_round, tmp_path / f"s{begin}")
+        sliced = open_bundle(tmp_path / f"s{begin}").parts[0]
+        found = verify(sliced, compat)
+        assert found.complete and found.verified_rounds > 10
+
+
+def test_a_ring_is_cut_where_plans_are_missing(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments whose plans were dropped are sealed and dropped like others, and what is kept verifies."""
+    from tsviz.replay.ring_keeper import keep
+
+    monkeypatch.setattr(lives, "BundleWriter", dropping(BundleWriter))
+    record(real, tmp_path / "b.ring", 601, tokens="identity", ring=RingOptions(700e-9, None))
+    assert keep(tmp_path / "b.ring") == 0
+    part = open_bundle(tmp_path / "b").parts[0]
+    assert part.meta["starts_at"] > 1 and len(LostRounds(part.table("gaps"))) > 0
+    assert verify(part, compat).complete
+
+
+def test_plans_are_dropped_above_a_limit_until_half_of_it_waits_and_calls_end_at_five_times_as_many() -> None:
+    """With a limit of 10: 11 entries begin a gap, 6 go on with it, 5 end it, and at 51 recording ends."""
+    recorder = Recorder(lambda: 0)
+    backlog = Backlog(recorder)
+    seen = []
+    for waiting in (10, 11, 6, 5, 11, 50):
+        recorder.take(1 << 20)
+        for _ in range(waiting):
+            recorder._entries.append(None)  # type: ignore[arg-type]
+        backlog.look(10)
+        seen.append(recorder.append != recorder._entries.append)
+    assert seen == [False, True, True, False, True, True]
+    recorder.append(None)  # type: ignore[arg-type]
+    with pytest.raises(FellBehind, match="51 entries waited to be written, more than 50"):
+        backlog.look(10)

@@ -1,0 +1,61 @@
+"""`--level`: how much is recorded. One option, the same words wherever something is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .exit_codes import CliError, ExitCode
+
+if TYPE_CHECKING:
+    from tsviz.trace.ring import RingOptions
+
+CALLS, PLANS, DECISIONS = "calls", "plans", "decisions"
+LEVELS = (CALLS, PLANS, DECISIONS)
+"""As `tsviz.trace.catalogue` has them, without its imports: the command line must start at once."""
+_SAYS = {
+    CALLS: "calls and the digest of each plan, the rest of which `tsviz index` makes again",
+    PLANS: "what every plan says",
+    DECISIONS: "also why; only the twin knows",
+}
+
+
+def level_option(levels: Sequence[str], default: str) -> Callable[[Any], Any]:
+    """Return the option with these levels; it arrives as `level`, None where nothing was said."""
+    told = "; ".join(f"{level}: {_SAYS[level]}" for level in levels)
+    return click.option("--level", type=click.Choice(levels), help=f"{told}. {default}")
+
+
+def level_of(level: str | None, ring: RingOptions | None, *, otherwise: str) -> str:
+    """Return the level that is meant. Raises CliError for one that a flight recorder does not keep."""
+    if ring is not None and level not in (None, PLANS):
+        raise CliError(
+            ExitCode.USAGE, f"--ring keeps {PLANS}, found --level {level}",
+            "its keyframes are made from plans; `tsviz index` derives the decisions of what is written out",
+        )  # fmt: skip
+    return level or otherwise
+
+
+def without_plans(paths: Sequence[str]) -> list[str]:
+    """Return, in words, which of some traces have empty plan tables, since only their calls were recorded."""
+    from tsviz.query.paths import split_part
+    from tsviz.trace.errors import TraceError
+    from tsviz.trace.reader import open_bundle
+
+    said = []
+    for path in paths:
+        try:
+            bundle = open_bundle(split_part(path)[0])
+        except (TraceError, OSError):  # whoever asked was told
+            continue
+        if any(part.level == CALLS for part in bundle.parts):
+            from tsviz.replay.filled import filled, needs_plans
+            from tsviz.trace.catalogue import PLAN_TABLES
+
+            if needs_plans(filled(bundle)):
+                said.append(
+                    f"{path}: not recorded at level calls: {', '.join(PLAN_TABLES)} (`tsviz index` makes them again)"
+                )
+    return said
