@@ -1,4 +1,4 @@
-"""Mistakes of an event loop in the failure catalogue: what the scheduler is told wrongly, and the query that finds it."""
+"""Mistakes of an event loop in the failure catalogue: the scheduler is told something else, and a query finds it."""
 
 from __future__ import annotations
 

@@ -75,6 +75,7 @@ def test_a_draft_model_drafts(tmp_path) -> None:
         (("--model", "tiny", "--memory", "1", "--prefix-page", "262144"), "memory budget: expected at least"),
         (("--model", "tiny", "--draft", "first:2", "--width", "3"), "expected 1 to 1 of the model's layers, found 2"),
         (("--model", "tiny", "--draft", "tiny"), "draft: expected a decode window of at least 2 tokens, found 1"),
+        (("--model", "tiny", "--layerwise"), "--layerwise needs --node P: it is the prefill node that sends"),
         (("--mode", "exact"), "--mode needs --model"),
     ],
 )

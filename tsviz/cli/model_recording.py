@@ -203,7 +203,8 @@ class ModelRecording:
         except OSError as error:
             raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {error.strerror or error}") from error
         role, shape = Role(self.node), self.loaded.model.shape
-        return lambda engine: PeerSide(role, wire, engine.device, engine.arena, shape, clock)
+        layerwise = self._options["layerwise"]
+        return lambda engine: PeerSide(role, wire, engine.device, engine.arena, shape, clock, layerwise=layerwise)
 
     def _make_streams(self, clock: Any) -> Any:
         from tsviz.executor.cuda import cuda_streams

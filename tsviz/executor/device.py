@@ -60,6 +60,7 @@ class ExecutorDevice:
         self._spoiler = TableSpoiler()
         self._exec_free_ns = 0
         self.last_zero: Op | None = None
+        self.last_layers: list[Op] = []
 
     @property
     def checker(self) -> OrderChecker:
@@ -147,6 +148,7 @@ class ExecutorDevice:
         began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
         upper = inputs if forward.upper is None else forward.upper.inputs
         touched = Touched(inputs, upper, shape, layout, self._prefix, options.faults)
+        self.last_layers = []
         for layer in range(self._layers):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
@@ -159,7 +161,9 @@ class ExecutorDevice:
             def run(layer: int = layer) -> None:
                 forward.layer(layer)
 
-            queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
+            self.last_layers.append(
+                queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
+            )
         committed = touched.committed() if options.tracked else ()
         drafted_from = touched.drafted_from(self._draft_layers) if options.tracked else ()
         queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, reads=drafted_from, writes=committed)
