@@ -10,9 +10,9 @@ import textual.app
 import textual.pilot
 
 from tests.tui.quiet import quiet
-from tsviz.replay.index import build_index
-from tsviz.replay.recorded import open_view
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.view import open_view
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).parents[2] / "traces"
