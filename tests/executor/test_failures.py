@@ -20,7 +20,7 @@ from tsviz.executor.streams import Policy, VirtualStreams
 
 torch.set_num_threads(1)
 CATALOGUE = (Path(__file__).resolve().parents[2] / "docs" / "failures.md").read_text()
-QUERIES = {int(n): q for n, q in re.findall(r"^### (\d+)\..*?```sql\n(.*?)```", CATALOGUE, re.M | re.S)}
+QUERIES = {int(n): q for n, q in re.findall(r"^### (\d+)\.(?:(?!^### ).)*?```sql\n(.*?)```", CATALOGUE, re.M | re.S)}
 
 
 def late(now_ns):

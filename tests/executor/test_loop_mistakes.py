@@ -19,6 +19,8 @@ from tsviz.executor.sizing import PoolOptions
 torch.set_num_threads(1)
 WIDE = Life(SHARED, "tiny", PoolOptions(mixed=True, overlap_schedule_depth=1, decode_input_tokens=3), 40)
 CHUNKED = Life(PRESSED, "tiny", PoolOptions(mixed=True, overlap_schedule_depth=1, max_scheduled_tokens=8), 12)
+OF_PAIRS = {27, 28, 29, 31}
+"""Entries that `test_pair_mistakes.py` makes."""
 MISSING = drawn(1017)
 """A lifetime, the second one on its store, in which a page is gone while an older result of the same request is out."""
 
@@ -77,4 +79,4 @@ def test_a_table_of_the_round_before_reads_pages_of_others(tmp_path) -> None:
 
 def test_every_query_of_the_catalogue_is_asked() -> None:
     """No entry has a query that nothing tries."""
-    assert set(QUERIES) == {number for number, *_ in MADE + OF_DEVICE} | {9}
+    assert set(QUERIES) == {number for number, *_ in MADE + OF_DEVICE} | {9} | OF_PAIRS

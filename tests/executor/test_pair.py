@@ -12,7 +12,6 @@ from tests.executor.pairs import REQUESTS, Pair, run_pair
 from tests.executor.rig import request
 from tsviz.engine.faults import ClientAbort
 from tsviz.engine.summary import EndReason
-from tsviz.executor.options import DeviceOptions, Edge
 from tsviz.executor.order import Kind
 from tsviz.executor.sizing import PoolOptions
 from tsviz.trace.reader import open_bundle
@@ -87,9 +86,3 @@ def test_a_client_that_gives_up_frees_both_nodes() -> None:
         for engine in (paired.d, paired.p):
             assert engine.port.sizes()[:4] == (0, 0, 0, 0)
         assert paired.equality.is_exact
-
-
-def test_a_manifest_before_zeroing_is_named() -> None:
-    """D that does not wait for its zeroing before it asks for pages has a race between the two."""
-    paired = run_pair(Pair(on_d=DeviceOptions(omitted=frozenset({Edge.ZERO_REMOTE}))))
-    assert "zero -> receive" in paired.races

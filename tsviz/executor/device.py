@@ -101,6 +101,8 @@ class ExecutorDevice:
         tokens, slot = request.prompt_tokens, self.view.slot_of(request.request_id)
         self.view.land(request.request_id, slot, tokens)
         self.note(request.request_id, Said(tokens, (token,), None, 0.0))
+        if Fault.LATE_CANDIDATES in self.options.faults:
+            candidates = ()
         self.queue.submit(Stream.EXEC, Kind.LAND, lambda: self.slots.landed(slot, tokens, token, candidates))
 
     def next_change_ns(self) -> int | None:

@@ -21,6 +21,7 @@ from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.handover import Sender
 from tsviz.executor.landing import Landing
 from tsviz.executor.manifest import BadManifest, Manifest
+from tsviz.executor.options import Fault
 from tsviz.executor.rooms import Room, Stage
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Frame, Wire
@@ -139,7 +140,9 @@ class PeerSide:
 
     def _settle(self, room: Room) -> None:
         """Report what a room has come to once nothing of it is in flight."""
-        if room.told or not room.registered or not all(self._device.queue.ended(op) for op in room.ops):
+        hurries = room.stage is Stage.FAILED and Fault.EARLY_FAILURE in self._device.options.faults
+        in_flight = not hurries and not all(self._device.queue.ended(op) for op in room.ops)
+        if room.told or not room.registered or in_flight:
             return
         if room.stage is Stage.FAILED:
             room.told = True
