@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -68,9 +70,29 @@ class Paired:
         return compare(self.model, self.requests, self.d.device.said)
 
     @property
+    def counts(self) -> Counter[str]:
+        """Which ways both nodes went."""
+        return self.d.device.counts + self.p.device.counts
+
+    @property
     def races(self) -> set[str]:
         """The edges that are missing on either node."""
         return {race.edge for engine in (self.d, self.p) for race in engine.device.checker.races}
+
+
+def drawn_pair(seed: int) -> Pair:
+    """Draw a pair's run: two prompts of 16 tokens, then eight that begin with one of them and come when it ended."""
+    draw = random.Random(seed)
+    requests = [request(f"r{i}", (100 + i, 16), says=draw.randint(2, 8), at_ms=i) for i in range(2)]
+    for i in range(8):
+        own = (200 + i, draw.randint(3, 20))  # at least the replay window less one: see A3 in docs/failures.md
+        follower = request(f"f{i}", (100 + i % 2, 16), own, says=draw.randint(1, 10))
+        requests.append(replace(follower, arrival_ns=None, after=f"r{i % 2}", think_ns=draw.choice((0, 1_000_000))))
+    width, depth, chunk = draw.choice((1, 2, 3)), draw.randint(0, 1), draw.choice((16, 24))
+    pool = PoolOptions(decode_input_tokens=width, overlap_schedule_depth=depth, max_scheduled_tokens=chunk)
+    model = draw.choice(("tiny", "tiny-state", "tiny-replay"))
+    layers = draw.choice((0, 1)) if width > 1 else 0
+    return Pair(model, tuple(requests), pool, layerwise=draw.random() < 0.5, draft_layers=layers)
 
 
 def run_pair(pair: Pair, out: Path | None = None) -> Paired:

@@ -86,3 +86,12 @@ def test_a_client_that_gives_up_frees_both_nodes() -> None:
         for engine in (paired.d, paired.p):
             assert engine.port.sizes()[:4] == (0, 0, 0, 0)
         assert paired.equality.is_exact
+
+
+@pytest.mark.parametrize(("own", "exact"), [(3, True), (2, False)])
+def test_a_hit_within_the_replay_window_truncates_it(own, exact) -> None:
+    """A3 of docs/failures.md: with a window of 4 and a hit at 16 a decode at 18 looks for position 15 in vain."""
+    first, later = request("a", (1, 16), says=4), request("b", (1, 16), (2, own), says=6)
+    paired = run_pair(Pair("tiny-replay", (first, replace(later, arrival_ns=None, after="a"))))
+    assert paired.d.device.counts["landing behind a prefix"] == 1
+    assert paired.equality.is_exact is exact

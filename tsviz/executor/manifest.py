@@ -64,7 +64,7 @@ def travelling(shape: ModelShape, group: str, granularity: int, prefix_tokens: i
     elif window is None:
         first = prefix_tokens // granularity
     else:
-        first = max(0, prompt_tokens - window + 1) // granularity
+        first = max(prefix_tokens, prompt_tokens - window + 1) // granularity
     return range(first, last + 1)
 
 
