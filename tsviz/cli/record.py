@@ -20,6 +20,7 @@ from .ringing import Keepers, ring_of, ring_options, signals_of
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
+from .writing import stopped
 
 _PROGRESS_SECONDS = 0.25
 
@@ -116,7 +117,7 @@ def command(
     except RefusedConfig as error:
         raise CliError(ExitCode.USAGE, f"the scheduler refuses this configuration: {error}") from error
     except OSError as error:
-        raise CliError(ExitCode.TRACE_UNREADABLE, f"{out}: recording stopped: {error}") from error
+        raise CliError(ExitCode.TRACE_UNREADABLE, stopped(out, error)) from error
     finally:
         stop.clear()
     seconds = time.monotonic() - began
@@ -152,7 +153,7 @@ def record_model(
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
     except OSError as error:
-        raise CliError(ExitCode.TRACE_UNREADABLE, f"{out}: recording stopped: {error}") from error
+        raise CliError(ExitCode.TRACE_UNREADABLE, stopped(out, error)) from error
     finally:
         stop.clear()
     for answer in answers if model["prompts"] else ():

@@ -6,6 +6,7 @@ once a second, so a killed process loses at most a second. At close the hot tabl
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -88,6 +89,8 @@ class BundleWriter:
             self._write_bundle_file()
             self._recording = RecordingLock(path)
         except OSError as error:
+            with contextlib.suppress(OSError):  # only what is empty
+                path.rmdir()
             raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
