@@ -16,7 +16,7 @@ demo: $(DEMO_VENV)/.ready
 	@$(DEMO_VENV)/bin/tsviz demo
 
 test: $(VENV)/.ready $(DAFT_VENV)/.ready lint
-	$(BIN)/python -m pytest -ra -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -ra -n 3 --dist worksteal
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check tsviz tests bench

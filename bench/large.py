@@ -3,6 +3,8 @@
 `python -m bench.large OUT --rounds 1000000` records one; it takes minutes. 66 chains of requests, each of which starts
 when the one before it ended, keep 64 rows busy and some requests waiting. Budgets are undeclared and the pool is a
 little too small for the longest contexts at once, so that now and then one is retracted. Identity tokens, level plans.
+`--shape short` does the same with contexts of 2,300 tokens instead of 8,200: tables of 140 pages, not 510, which makes
+a million rounds affordable to record and to index.
 """
 
 from __future__ import annotations
@@ -28,29 +30,29 @@ from .runs import Observer
 
 ROWS = 64
 CHAINS = 66
-PAGES = 42_000
-_OUTPUT_TOKENS = (4_000, 24_000)
+# Tokens that one request says, and pages for 1.29 times what 64 requests at half their age hold.
+SHAPES = {"long": ((4_000, 24_000), 42_000), "short": ((512, 4_000), 11_750)}
 _PROMPT_TOKENS = (256, 2_048)
 _SECOND_NS = 1_000_000_000
 
 
-def large_options() -> SchedulerOptions:
+def large_options(shape: str = "long") -> SchedulerOptions:
     """Return the configuration: one full-history group of 16 tokens a page, 64 rows, prefill and decode mixed."""
     return SchedulerOptions(
         groups=parse_groups("full:16"), prefix_granularity=16, max_scheduled_tokens=2048, max_batch_size=ROWS,
-        num_device_pages=PAGES, mixed=True,
+        num_device_pages=SHAPES[shape][1], mixed=True,
     )  # fmt: skip
 
 
-def large_workload(rounds: int, seed: int = 0) -> Workload:
+def large_workload(rounds: int, seed: int = 0, shape: str = "long") -> Workload:
     """Return chains of requests that say at least `rounds` tokens each; contexts of all ages are there at once."""
     random = Random(seed)
-    requests = []
+    low, high = SHAPES[shape][0]
+    requests: list[WorkRequest] = []
     for chain in range(CHAINS):
         said, turn, before = 0, 0, None
         while said < rounds:
             number = len(requests)
-            low, high = _OUTPUT_TOKENS
             output = random.randint(low, high) if turn else random.randint(64, high)
             name = f"chain-{chain:02d}/{turn:04d}"
             requests.append(
@@ -65,10 +67,10 @@ def large_workload(rounds: int, seed: int = 0) -> Workload:
                 )
             )
             said, turn, before = said + output, turn + 1, name
-    return Workload(tuple(requests), {"kind": "large", "seed": seed, "rounds": rounds})
+    return Workload(tuple(requests), {"kind": "large", "seed": seed, "rounds": rounds, "shape": shape})
 
 
-def record_large(path: Path, rounds: int, module: Any, *, compacted: bool = True) -> int:
+def record_large(path: Path, rounds: int, module: Any, *, compacted: bool = True, shape: str = "long") -> int:
     """Record `rounds` rounds into the new bundle `path`; returns how many rows were scheduled."""
     clock = VirtualClock()
     recorders: list[Recorder] = []
@@ -90,7 +92,12 @@ def record_large(path: Path, rounds: int, module: Any, *, compacted: bool = True
     recorded = recording_module(module, open_recorder)
     run = RunOptions(max_rounds=rounds, stop=keep_pace)
     summary = run_workload(
-        recorded, large_options(), large_workload(rounds), run, clock=clock, observer=Observer(recorders)
+        recorded,
+        large_options(shape),
+        large_workload(rounds, shape=shape),
+        run,
+        clock=clock,
+        observer=Observer(recorders),
     )
     writer.close({"parts": {}, "error": None}, compacted=compacted)
     print(summary)
@@ -103,12 +110,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--rounds", type=int, default=1_000_000)
     parser.add_argument("--hot", action="store_true", help="leave the tables as they are written while recording")
+    parser.add_argument("--shape", choices=sorted(SHAPES), default="long", help="how long contexts get")
     arguments = parser.parse_args()
     os.environ.setdefault("SPDLOG_LEVEL", "off")
     from tsviz.scheduler import compat
 
     began = time.monotonic()
-    rows = record_large(arguments.out, arguments.rounds, compat, compacted=not arguments.hot)
+    rows = record_large(arguments.out, arguments.rounds, compat, compacted=not arguments.hot, shape=arguments.shape)
     print(f"{arguments.out}: {arguments.rounds:,} rounds, {rows:,} rows in {time.monotonic() - began:.0f} s")
 
 

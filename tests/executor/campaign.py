@@ -40,11 +40,13 @@ def campaign(
                 lived = again if not again.equality.is_exact else lived
         except Exception as error:  # a lifetime that breaks is a finding; the others go on
             failures.append(f"seed {seed} ({name}): {type(error).__name__}: {error}")
+            print(failures[-1], file=sys.stderr, flush=True)
             continue
         counts.update(lived.counts)
         total += lived.equality
         if not lived.equality.is_exact or lived.races or not lived.guard_is_zero:
             failures.append(f"seed {seed} ({name}): {lived.equality} races {list(map(str, lived.races[:2]))}")
+            print(failures[-1], file=sys.stderr, flush=True)
         elif lived.summary.reason is not EndReason.DRAINED:
             counts[f"the scheduler's own standstill: {lived.summary.reason.value}"] += 1
     return total, counts, failures

@@ -16,6 +16,7 @@ from tsviz.engine.cost import DeviceCost
 from tsviz.engine.faults import AckFaults, ClientAbort
 from tsviz.engine.summary import RunSummary
 from tsviz.engine.workloads.model import Span, Workload, WorkRequest
+from tsviz.executor.drafting import first_layers
 from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
 from tsviz.executor.equality import Equality, compare
 from tsviz.executor.model import Model
@@ -52,6 +53,7 @@ class Life:
     parents: int = 40
     host_parents: int = 0
     drafter: Drafter = Drafter.NGRAM
+    draft_layers: int = 0
     device: DeviceOptions = field(default_factory=lambda: DeviceOptions(keep_logits=True, pace=PACE))
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
     aborts: tuple[ClientAbort, ...] = ()
@@ -114,7 +116,11 @@ def live(
     """Run a lifetime on a scheduler module and compare all that was said."""
     shape = PRESETS[life.model]
     model = Model(shape, seeded_weights(shape, life.seed))
-    sized = size_pool(shape, life.pool, parents=life.parents, host_parents=life.host_parents, element_bytes=4)
+    draft = draft_of(model, life.draft_layers)
+    sized = size_pool(
+        shape, life.pool, parents=life.parents, host_parents=life.host_parents, element_bytes=4,
+        draft=None if draft is None else draft.shape,
+    )  # fmt: skip
     workload = fit_vocabulary(Workload(life.requests, {}), shape.vocabulary)
     clock = clock or VirtualClock()
     store = None
@@ -124,7 +130,7 @@ def live(
     engine = Engine(
         scheduler, model, sized, Arrivals(workload.requests), clock,
         EngineOptions(device=life.device, drafter=life.drafter, aborts=life.aborts, max_rounds=300),
-        streams=life.streams(clock.now_ns), store=store, watcher=watcher or ops,
+        streams=life.streams(clock.now_ns), store=store, watcher=watcher or ops, draft=draft,
     )  # fmt: skip
     summary = engine.run()
     device = engine.device
@@ -134,31 +140,40 @@ def live(
     return Lived(summary, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.ops)
 
 
+PRESSED_PARENTS = {
+    "tiny": 8, "tiny-sliding": 10, "tiny-state": 12, "tiny-state-2": 8, "tiny-replay": 8, "tiny-replay-2": 12,
+    "tiny-narrow": 13,
+}  # fmt: skip
+"""Parents in which four requests that say twenty tokens each take pages from one another, and all can end."""
+ROOMY_PARENTS = {
+    "tiny": 9, "tiny-sliding": 10, "tiny-state": 21, "tiny-state-2": 8, "tiny-replay": 12, "tiny-replay-2": 12,
+    "tiny-narrow": 12,
+}  # fmt: skip
+"""Parents in which the small requests of a drawn lifetime fit, with little to spare."""
+
+
+def draft_of(model: Model, layers: int) -> Model | None:
+    """The first layers of a model as its draft; the model itself where that is all of them, None for none."""
+    if not layers:
+        return None
+    return model if layers == len(model.shape.pattern) else first_layers(model, layers)
+
+
 def drawn(seed: int) -> Life:
-    """Draw a lifetime."""
+    """Draw a lifetime: most of them press requests against one another, so that they are retracted and come back."""
     draw = random.Random(seed)
-    model = draw.choice(("tiny", "tiny-sliding", "tiny-state", "tiny-state-2", "tiny-replay", "tiny-replay-2"))
+    model = draw.choice((*ROOMY_PARENTS, "tiny", "tiny-sliding", "tiny-replay"))
     shape = PRESETS[model]
+    presses = draw.random() < 0.6
     width, host = draw.choice((1, 1, 2, 3)), draw.choice((0, 16, 40, 60))
     least = shape.declared_replay + max(shape.declared_replay, 8)
     pool = PoolOptions(
         prefix_granularity=8, max_scheduled_tokens=max(least, draw.choice((16, 24, 40))),
-        max_batch_size=draw.choice((2, 3, 4)), decode_input_tokens=width, overlap_schedule_depth=draw.randint(0, 1),
-        mixed=draw.random() < 0.6, storage=host > 0 and draw.random() < 0.5,
+        max_batch_size=draw.choice((3, 4) if presses else (2, 3, 4)), decode_input_tokens=width,
+        overlap_schedule_depth=draw.randint(0, 1), mixed=(presses and not host) or draw.random() < 0.6,
+        storage=host > 0 and draw.random() < 0.6,
     )  # fmt: skip
-    requests, at = [], 0
-    if presses := draw.random() < 0.4:
-        requests = [
-            request(f"p{i}", (300 + i, draw.randint(8, 16)), says=draw.randint(16, 28), at_ms=i) for i in range(4)
-        ]
-    for i in range(draw.randint(1, 2) if presses else draw.randint(4, 7)):
-        spans = [(100 + draw.randint(0, 1), draw.choice((8, 16, 20)))]
-        if draw.random() < 0.7:
-            spans.append((200 + draw.randint(0, 3), draw.randint(1, 14)))
-        requests.append(
-            request(f"r{i}", *spans, says=draw.randint(4, 14), at_ms=at, declared=draw.choice((0, 0, 0, 14)))
-        )
-        at += draw.choice((0, 1, 3, 12))
+    requests = (_pressing if presses else _arriving)(draw)
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
     if (kind := draw.random()) < 0.7:
         policy, chooser = draw.choice(list(Policy)), draw.randint(0, 1 << 30)
@@ -170,15 +185,42 @@ def drawn(seed: int) -> Life:
         keep_logits=True, pace=PACE, layerwise=draw.random() < 0.7,
         acks=AckFaults(seed=seed, failed_load_rate=draw.choice((0.0, 0.0, 0.2))),
     )  # fmt: skip
-    parents = (
-        12
-        if presses
-        else {"tiny": 9, "tiny-sliding": 10, "tiny-state": 21, "tiny-state-2": 8}.get(model, 12) + draw.randint(0, 5)
-    )
-    faults = StoreFaults(seed, vanish_rate=draw.choice((0.0, 0.2)), truncate_rate=draw.choice((0.0, 0.1)))
+    parents = PRESSED_PARENTS[model] if presses else ROOMY_PARENTS[model] + draw.randint(0, 5)
+    faults = StoreFaults(seed, vanish_rate=draw.choice((0.0, 0.5)), truncate_rate=draw.choice((0.0, 0.1)))
     return Life(
-        tuple(requests), model, pool, parents, host, draw.choice(list(Drafter)), device, streams, aborts, faults, seed
+        tuple(requests),
+        model,
+        pool,
+        parents,
+        host,
+        draw.choice((Drafter.NGRAM, Drafter.BAD, Drafter.NONE)),
+        draw.choice((0, 1, 2 if model == "tiny" else 1)) if width > 1 else 0,
+        device,
+        streams,
+        aborts,
+        faults,
+        seed,
     )
+
+
+def _pressing(draw: random.Random) -> list[WorkRequest]:
+    """Four requests at once that grow; mostly they share a prefix page, which those that are retracted find again."""
+    shared = [(300, 8)] if draw.random() < 0.8 else []
+    prompts = [[*shared, (301 + i, draw.randint(4, 12))] for i in range(4)]
+    return [request(f"p{i}", *spans, says=draw.randint(12, 20), at_ms=i) for i, spans in enumerate(prompts)]
+
+
+def _arriving(draw: random.Random) -> list[WorkRequest]:
+    """A few requests of two prompt families, one after the other or nearly at once."""
+    requests, at = [], 0
+    for i in range(draw.randint(4, 7)):
+        spans = [(100 + draw.randint(0, 1), draw.choice((8, 16, 20)))]
+        if draw.random() < 0.7:
+            spans.append((200 + draw.randint(0, 3), draw.randint(1, 14)))
+        says, declared = draw.randint(4, 14), draw.choice((0, 0, 0, 14))
+        requests.append(request(f"r{i}", *spans, says=says, at_ms=at, declared=declared))
+        at += draw.choice((0, 1, 3, 12))
+    return requests
 
 
 def with_device(life: Life, **changes: Any) -> Life:

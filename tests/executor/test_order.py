@@ -81,6 +81,18 @@ def test_threads_with_slow_stores_are_right() -> None:
     assert lived.races == []
 
 
+def test_what_comes_behind_a_failure_does_not_hide_it() -> None:
+    """Virtual streams run nothing after an operation that raised, so closing them raises nothing of its own."""
+    streams, ran = VirtualStreams(lambda: 0, 1, Policy.LATEST), []
+    first, second = _op(0, Stream.EXEC), _op(1, Stream.EXEC, 0)
+    streams.submit(first, lambda: 1 // 0)
+    streams.submit(second, lambda: ran.append(1))
+    with pytest.raises(ZeroDivisionError):
+        streams.wait(second)
+    streams.close()
+    assert ran == []
+
+
 def _op(number: int, stream: Stream, *waits: int, reads: int | None = None, writes: int | None = None) -> Op:
     at = [() if n is None else (ByteRange("device", n, n + 4),) for n in (reads, writes)]
     return Op(number, 1, stream, Kind.LAYER, waits, *at)

@@ -55,6 +55,17 @@ def test_the_checker_reads_a_trace(bundle) -> None:
     assert any(race.edge == "zero -> layer" for race in check_ops(ops))
 
 
+def test_a_draft_model_drafts(tmp_path) -> None:
+    """With the model's first layer as its draft a run is recorded, verified and says so; it has a layer's ops more."""
+    out = tmp_path / "run"
+    assert tsviz(*RECORD, "--draft", "first:1", "--width", "3", "--out", out) == 0
+    assert tsviz("verify", out) == 0
+    bundle = open_bundle(out)
+    assert bundle.meta["device"]["draft"] == "first:1"
+    layers = bundle.part("F", 0).table("device_ops")["layer"].to_pylist()
+    assert {n for n in layers if n is not None} == {0, 1, 2, 3}
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -62,6 +73,8 @@ def test_the_checker_reads_a_trace(bundle) -> None:
         (("--model", "tiny", "--groups", "full:8"), "--groups does not go with --model"),
         (("--model", "tiny-replay", "--chunk", "8"), "chunk: expected at least 20 tokens a round, found 8"),
         (("--model", "tiny", "--memory", "1", "--prefix-page", "262144"), "memory budget: expected at least"),
+        (("--model", "tiny", "--draft", "first:2", "--width", "3"), "expected 1 to 1 of the model's layers, found 2"),
+        (("--model", "tiny", "--draft", "tiny"), "draft: expected a decode window of at least 2 tokens, found 1"),
         (("--mode", "exact"), "--mode needs --model"),
     ],
 )

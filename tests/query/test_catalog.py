@@ -122,11 +122,11 @@ def test_filters_and_columns_reach_the_data(tmp_path: Path) -> None:
 
 
 def test_a_filter_on_the_place_skips_parts(tmp_path: Path) -> None:
-    """The plan of a query on one node scans the data of that node only."""
+    """The plan of a query on one node scans the data of that node only; P's are a dataset, with what says its size."""
     locked = _mixed(tmp_path)
     plans = {
         where: locked.query(f"EXPLAIN SELECT kind FROM operations {where}")[0].column("explain_value").to_pylist()[0]
-        for where in ("", "WHERE node = 'P'")
+        for where in ("", "WHERE node = 'P'", "WHERE node = 'D'")
     }
     scans = {where: plan.count("Function: PYTHON_ARROW_SCAN") for where, plan in plans.items()}
-    assert scans == {"": 2, "WHERE node = 'P'": 1}
+    assert scans == {"": 3, "WHERE node = 'P'": 2, "WHERE node = 'D'": 1}

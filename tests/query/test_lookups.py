@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +164,16 @@ def test_what_has_no_rounds_stays_as_it_is(tmp_path: Path) -> None:
     pq.write_table(pa.table({"page": np.arange(5)}), tmp_path / "c.parquet")
     without = ds.dataset(tmp_path / "c.parquet", format="parquet")
     assert lookups(without) is without
+
+
+def test_a_join_holds_the_smaller_side(file: Path) -> None:
+    """Whichever side a small table of a join with a large one stands on, the small one is what is held in memory."""
+    locked = opened(lookups(dataset(file)))
+    few = "(VALUES (1), (2)) AS few(submission)"
+    for joined in (f"{few} JOIN operations", f"operations JOIN {few}", f"operations SEMI JOIN {few}"):
+        (row,) = locked.query(f"EXPLAIN (FORMAT JSON) SELECT count(*) FROM {joined} USING (submission)")[0].to_pylist()
+        join = json.loads(row["explain_value"])[0]
+        while join["name"].strip() != "HASH_JOIN":
+            (join,) = join["children"]
+        streamed, held = (json.dumps(side) for side in join["children"])
+        assert "ARROW_SCAN" in streamed and "ARROW_SCAN" not in held

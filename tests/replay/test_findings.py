@@ -12,12 +12,13 @@ import pytest
 
 from tests.conformance.notation import full, sliding
 from tests.incidents.scene import Scene
-from tsviz.replay.findings import BY_NAME, CHECKS, check_part
-from tsviz.replay.findings_model import Checked
-from tsviz.replay.findings_reference import reference
-from tsviz.replay.index import build_index
-from tsviz.replay.predicates import Finding
-from tsviz.replay.why import facts_of
+from tsviz.query.problem import Kind, Problem, QueryError
+from tsviz.replay.findings.model import Checked
+from tsviz.replay.findings.reference import reference
+from tsviz.replay.findings.scan import BY_NAME, CHECKS, check_kept, check_part
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.scenario.predicates import Finding
+from tsviz.replay.why.answer import facts_of
 from tsviz.scheduler import compat
 from tsviz.trace.reader import Bundle, Part, open_bundle
 
@@ -146,6 +147,25 @@ def test_what_needs_decisions_is_not_checkable_without_them() -> None:
             assert "tsviz index" in one.sentence
         elif one.check.name != "rank_divergence":
             assert one.outcome in ("found", "not_found")
+
+
+def test_a_question_without_an_answer_ends_one_check(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A check whose query runs out of memory is not checkable and tried again; the other checks are made."""
+    bundle = open_bundle(TRACES / "head-of-line")
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
+
+    def made() -> dict[str, str]:
+        return {one.check.name: one.outcome for one in check_kept(bundle, bundle.parts[0], "none", lambda: None)}
+
+    with monkeypatch.context() as without_memory:
+
+        def ask(*_: Any) -> None:
+            raise QueryError(Problem(Kind.MEMORY, "could not allocate"))
+
+        without_memory.setattr("tsviz.replay.findings.recorded._ask", ask)
+        before = made()
+    assert before["recompute_tax"] == "not_checkable" and before["livelock"] == "not_found"
+    assert made() == before | {"recompute_tax": "not_found", "low_hit_rate": "not_found"}
 
 
 def test_dropped_rows_make_a_check_impossible() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.trace.lives import PAGE, ROLES, Life, record
 from tsviz.adapters.tokenspeed import engine_of, recording_module
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.trace import segments
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.trace.lives import record
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.scheduler import compat
 from tsviz.trace import layout, segments
 from tsviz.trace.errors import CannotRecord, Damaged

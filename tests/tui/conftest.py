@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import textual.app
+import textual.pilot
 
-from tsviz.replay.index import build_index
-from tsviz.replay.recorded import open_view
-from tsviz.replay.snapshot import RecordedView
+from tests.tui.quiet import quiet
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.view import open_view
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).parents[2] / "traces"
@@ -42,3 +45,10 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TSVIZ_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TSVIZ_CONFIG", str(tmp_path / "config"))
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _no_sleeping_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pilots go on when there is nothing left to be done."""
+    monkeypatch.setattr(textual.app, "wait_for_idle", quiet)
+    monkeypatch.setattr(textual.pilot, "wait_for_idle", quiet)

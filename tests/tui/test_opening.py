@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from textual.events import Key
 
 from tests.tui.desks import FakeDesk
 from tests.tui.fakes import HEAD, FullView
@@ -23,7 +24,7 @@ class Broken(Exception):
 
 
 async def test_the_header_names_the_trace_before_it_is_open() -> None:
-    """While it is being read keys are answered; then round and desk are there, and the findings are looked for."""
+    """While it is being read what needs no trace is answered, also over it; then round and desk are there."""
     gate = threading.Event()
 
     def opening() -> Subject:
@@ -36,11 +37,10 @@ async def test_the_header_names_the_trace_before_it_is_open() -> None:
         assert "million │ opening the trace …" in pane_text(app, "header")
         await pilot.press("l", "escape", "n", "f")
         assert main_screen(app).study is None
+        assert pane_text(app, "bottom") == " ◌ Kept until the trace is open, esc forgets: n f"
         gate.set()
         await rest(pilot)
-        assert " 61 of 300" in pane_text(app, "header")
-        await pilot.press("f")
-        await rest(pilot)
+        assert " 62 of 300" in pane_text(app, "header")
         assert "stall" in "".join(line.text for line in _lines(app))
 
 
@@ -48,6 +48,39 @@ def _lines(app: DebuggerApp) -> list[object]:
     from tsviz.tui.widgets.pane import Pane
 
     return [pane.document.line(y) for pane in app.screen.query(Pane) for y in range(pane.document.height)]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("keys", "round_", "focus"),
+    [("end p 4", 299, "timeline"), ("g 2 5 0 enter n 2", 251, "round"), ("end n escape n", 62, "requests")],
+)
+async def test_keys_that_come_early_are_played_when_the_trace_is_there(keys: str, round_: int, focus: str) -> None:
+    """Also what is typed into the box that one of them opens; escape forgets those before it."""
+    gate = threading.Event()
+
+    def opening() -> Subject:
+        gate.wait(20)
+        return Subject(FullView())
+
+    app = DebuggerApp(opening, start_round=61)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press(*keys.split())
+        gate.set()
+        await rest(pilot)
+        screen = main_screen(app)
+        assert (screen.scene.round, screen.scene.focus, screen.scene.kept) == (round_, focus, ())
+        assert app.screen is screen
+
+
+async def test_keys_that_come_at_once_are_answered_one_after_the_other() -> None:
+    """In one burst: g opens its box, the digits are typed into it, enter goes there, and n a round further."""
+    app = DebuggerApp(FullView(), start_round=61)
+    async with app.run_test(size=SIZE) as pilot:
+        await rest(pilot)
+        for key in ("g", "2", "5", "0", "enter", "n", "slash", "r", "7", "enter", "n"):
+            app.post_message(Key(key, "/" if key == "slash" else None))
+        await rest(pilot)
+        assert (main_screen(app).scene.round, main_screen(app).scene.filter) == (252, "r7")
 
 
 async def test_a_trace_that_is_written_is_followed_from_its_last_round() -> None:

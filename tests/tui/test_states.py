@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 from tests.tui.fakes import HEAD, FakeView, FullView, IndexedLater, StillView, by_formula
 from tests.tui.helpers import pane_text, press, screen_text, settle
-from tsviz.replay.snapshot import BlockTable, Preparing, RequestLine, Row, Transfer
+from tsviz.replay.recorded.snapshot import BlockTable, Preparing, RequestLine, Row, Transfer
 from tsviz.tui.app import DebuggerApp, run
 from tsviz.tui.panes.states import too_small
 from tsviz.tui.scene import Scene

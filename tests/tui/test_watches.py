@@ -13,8 +13,8 @@ from textual.widgets import Input
 from tests.tui.desks import FakeDesk
 from tests.tui.fakes import FullView
 from tests.tui.helpers import compare, compare_both, main_screen, pane_text, press, rest, screen_text
-from tsviz.replay.survey import HitPlaces, HitTotal, Refused
-from tsviz.replay.survey_child import Survey
+from tsviz.replay.survey.ask import HitPlaces, HitTotal, Refused
+from tsviz.replay.survey.child import Survey
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.notes import NotesScreen

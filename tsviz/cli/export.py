@@ -81,7 +81,7 @@ def command(
     from tsviz.query.export import exported_tables
     from tsviz.query.opening import open_several, open_with_tables
     from tsviz.query.paths import bundles_of, unnamed
-    from tsviz.replay.index import open_indexed
+    from tsviz.replay.reexecution.index import open_indexed
     from tsviz.trace.errors import TraceError
 
     if sum(target is not None for target in (directory, csv, perfetto, otel)) != 1:

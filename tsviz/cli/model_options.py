@@ -38,6 +38,11 @@ _OPTIONS = (
         "--streams", type=click.Choice(("inline", "threads", "cuda")), default="inline", show_default=True,
         help="inline: every operation where it is queued; threads: a worker a stream; cuda: a GPU.",
     ),
+    click.option(
+        "--draft", metavar="first:N|NAME|PATH",
+        help="With --width: the model's first N layers, or another model of the same vocabulary, say the candidates;"
+        " without it they are what followed the last two tokens before.",
+    ),
     click.option("--store", type=OutputPath(file_okay=False), help="With --storage: folder of the file store."),
     click.option(
         "--node", type=click.Choice(("P", "D")),
@@ -56,7 +61,8 @@ def model_options(function: F) -> F:
 
 
 MODEL_NAMES = (
-    "model", "prompts", "max_tokens", "mode", "dtype", "memory_mib", "streams", "store", "threads", "node", "peer",
+    "model", "prompts", "max_tokens", "mode", "dtype", "memory_mib", "streams", "draft", "store", "threads", "node",
+    "peer",
 )  # fmt: skip
 """The parameters that these options fill."""
 _SIMULATED = (

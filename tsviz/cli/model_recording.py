@@ -61,6 +61,7 @@ class ModelRecording:
                 options["model"], seed=plan.workload.seed, dtype=options["dtype"], fast=options["mode"] == "fast",
                 device="cuda" if options["streams"] == "cuda" else "cpu",
             )  # fmt: skip
+            self._draft = self._load_draft()
             self._sized = self._size(pages_given=pages_given)
         except (BadModel, ValueError) as error:
             raise CliError(ExitCode.USAGE, str(error)) from error
@@ -96,6 +97,7 @@ class ModelRecording:
             "device": {
                 "model": options["model"], "mode": options["mode"], "dtype": options["dtype"],
                 "streams": options["streams"], "layers": loaded.model.shape.pattern, **loaded.told,
+                **({} if options["draft"] is None else {"draft": options["draft"]}),
             },
         }  # fmt: skip
         writer = BundleWriter(out, meta=meta, tokens=tokens)
@@ -123,6 +125,7 @@ class ModelRecording:
                     max_rounds=self._plan.max_rounds, stop=stop,
                 ),
                 streams=self._make_streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
+                draft=self._draft,
             )  # fmt: skip
             loop = engine.loop
             stop.told = lambda: f", {loop.live} live, {loop.generated_tokens:,} tokens, {loop.not_arrived:,} to come"
@@ -147,11 +150,26 @@ class ModelRecording:
         finally:
             writer.close({**ends, "error": failed})
 
+    def _load_draft(self) -> Any:
+        from tsviz.executor.drafting import check_draft
+        from tsviz.executor.models import load_draft
+
+        options, model = self._options, self.loaded.model
+        if options["draft"] is None:
+            return None
+        draft = load_draft(
+            options["draft"], model, seed=self._plan.workload.seed, dtype=options["dtype"],
+            fast=options["mode"] == "fast", device="cuda" if options["streams"] == "cuda" else "cpu",
+        )  # fmt: skip
+        check_draft(model.shape, draft.shape, self._plan.scheduler.decode_input_tokens)
+        return draft
+
     def _size(self, *, pages_given: bool) -> Any:
         from tsviz.executor.sizing import PoolOptions, parents_for_budget, size_pool, with_role
 
         s, shape = self._plan.scheduler, self.loaded.model.shape
         element_bytes = self.loaded.model.weights.embed.element_size()
+        draft = None if self._draft is None else self._draft.shape
         pool = PoolOptions(
             s.prefix_granularity, s.max_scheduled_tokens, s.max_batch_size, s.decode_input_tokens,
             s.overlap_schedule_depth, s.mixed, s.storage, s.prefix_cache,
@@ -160,11 +178,11 @@ class ModelRecording:
         mib = self._options["memory_mib"]
         if mib is not None or not pages_given:
             budget = (mib or _DEFAULT_MIB) << 20
-            parents = parents_for_budget(shape, pool, budget, _WORKSPACE_BYTES, element_bytes)
+            parents = parents_for_budget(shape, pool, budget, _WORKSPACE_BYTES, element_bytes, draft)
             if mib is None:
                 parents = min(parents, s.num_device_pages - 1)
         host = max(0, s.num_host_pages - 1)
-        sized = size_pool(shape, pool, parents=parents, host_parents=host, element_bytes=element_bytes)
+        sized = size_pool(shape, pool, parents=parents, host_parents=host, element_bytes=element_bytes, draft=draft)
         if self.node != "F":
             sized = with_role(sized, Role(self.node))
         self._module.Scheduler(sized.scheduler.build(self._module))

@@ -29,8 +29,8 @@ def command(trace: str, out: Path | None, check: bool, form: str) -> None:
     \b
     tsviz redact serving shared && tsviz pack shared shared.tsviz
     """
-    from tsviz.replay.redact import write_redacted
-    from tsviz.replay.survives import survey
+    from tsviz.replay.redaction.redact import write_redacted
+    from tsviz.replay.redaction.survives import survey
     from tsviz.trace.errors import CannotRecord
     from tsviz.trace.reader import open_bundle
 

@@ -68,8 +68,8 @@ def subject_of(place: Place, bundle: Bundle, parts: Sequence[Part], recorded_onl
     """Return what a report on these parts is made of, deriving decisions unless only recorded ones are wanted."""
     from tsviz.query.catalog import Catalog
     from tsviz.query.locked import Limits, Locked
-    from tsviz.replay.index import open_indexed
     from tsviz.replay.overview import overview
+    from tsviz.replay.reexecution.index import open_indexed
     from tsviz.report.subject import Subject
     from tsviz.version import __version__
 
@@ -88,8 +88,8 @@ def _part(bundle: Bundle, part: Part, recorded_only: bool) -> SubjectPart:
     facts = read()
     shares = []
     if facts is not None:
-        from tsviz.replay.blame import blame
-        from tsviz.replay.blame import shares as sums
+        from tsviz.replay.lost.blame import blame
+        from tsviz.replay.lost.blame import shares as sums
 
         shares = sums(blame(facts), "cause")
     return SubjectPart(part.node, part.rank, checked, shares)

@@ -31,7 +31,6 @@ from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
 from tsviz.executor.touched import Touched
-from tsviz.executor.upload import upload
 
 
 class ExecutorDevice:
@@ -40,8 +39,9 @@ class ExecutorDevice:
     def __init__(
         self, model: Model, arena: Arena, host: HostPool | None, slots: SlotState, streams: Streams, clock: Clock,
         options: DeviceOptions, *, prefix_granularity: int, store: PageStore | None = None,
-        observer: DeviceObserver | None = None,
+        observer: DeviceObserver | None = None, draft: Model | None = None,
     ) -> None:  # fmt: skip
+        self._draft = draft
         self._model, self._arena, self.slots = model, arena, slots
         self._clock, self.options = clock, options
         self._prefix, self._store = prefix_granularity, store
@@ -50,9 +50,12 @@ class ExecutorDevice:
         self.said: dict[str, list[Said]] = {}
         self.counts: Counter[str] = Counter()
         self._paths = PathCounter(self.counts)
-        layers = len(model.shape.pattern)
+        self._draft_layers = len(draft.shape.pattern) if draft is not None else 0
+        self._layers = len(model.shape.pattern) + self._draft_layers
         self._copies = (
-            CacheCopies(arena, host, self.queue, options, layers, store, self.counts) if host is not None else None
+            CacheCopies(arena, host, self.queue, options, self._layers, store, self.counts)
+            if host is not None
+            else None
         )
         self._spoiler = TableSpoiler()
         self._exec_free_ns = 0
@@ -94,21 +97,10 @@ class ExecutorDevice:
 
     def land_remote(self, request: WorkRequest, token: int, candidates: Sequence[int]) -> None:
         """Arm the request's slot: what its peer computed is valid up to the prompt's end."""
-        slots, tokens = self.slots, request.prompt_tokens
-        slot = self.view.slot_of(request.request_id)
-        drafted = slots.width > 1 and len(candidates) == slots.width
-        inputs = [token, *candidates[1:]] if drafted else [token] * slots.width
+        tokens, slot = request.prompt_tokens, self.view.slot_of(request.request_id)
         self.view.land(request.request_id, slot, tokens)
         self.note(request.request_id, Said(tokens, (token,), None, 0.0))
-
-        def run() -> None:
-            slots.reset(slot)
-            slots.valid[slot] = tokens
-            slots.history[slot, tokens] = token
-            slots.inputs[slot] = upload(inputs, slots.inputs.device)
-            slots.ready[slot] = drafted
-
-        self.queue.submit(Stream.EXEC, Kind.LAND, run)
+        self.queue.submit(Stream.EXEC, Kind.LAND, lambda: self.slots.landed(slot, tokens, token, candidates))
 
     def next_change_ns(self) -> int | None:
         """Return now while a copy is out: its end is asked for, not told."""
@@ -150,11 +142,12 @@ class ExecutorDevice:
         self._paths.batch(inputs, self._loaded(planned.loads))
         if options.faults:
             inputs = self._spoiler.spoil(inputs, options.faults)
-        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options)
+        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options, self._draft)
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
-        touched = Touched(inputs, shape, layout, self._prefix, options.faults)
-        for layer in range(len(shape.pattern)):
+        upper = inputs if forward.upper is None else forward.upper.inputs
+        touched = Touched(inputs, upper, shape, layout, self._prefix, options.faults)
+        for layer in range(self._layers):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
             if options.tracked:
@@ -168,7 +161,8 @@ class ExecutorDevice:
 
             queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
         committed = touched.committed() if options.tracked else ()
-        queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, writes=committed)
+        drafted_from = touched.drafted_from(self._draft_layers) if options.tracked else ()
+        queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, reads=drafted_from, writes=committed)
         result = queue.submit(
             Stream.EXEC, Kind.RESULT, forward.copy_out, writes=(ByteRange("result", queue.round, queue.round + 1),)
         )

@@ -21,6 +21,7 @@ from tsviz.engine.summary import RunSummary
 from tsviz.engine.workloads.model import Workload, WorkRequest, expand, given_tokens
 from tsviz.executor.arena import Arena, HostPool
 from tsviz.executor.device import ExecutorDevice
+from tsviz.executor.drafting import check_draft
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
 from tsviz.executor.shape import BadModel
@@ -51,10 +52,15 @@ class Engine:
         options: EngineOptions, *, streams: Streams | None = None, store: PageStore | None = None,
         observer: RunObserver | None = None, watcher: DeviceObserver | None = None,
         remote: Callable[[Engine], RemoteSide] | None = None, gate: Gate | None = None,
-        aborts: Iterable[ClientAbort] | None = None,
+        aborts: Iterable[ClientAbort] | None = None, draft: Model | None = None,
     ) -> None:  # fmt: skip
-        """Allocate the pools. Raises NoMemory, BadModel, and ValueError for a configuration that is refused."""
+        """Allocate the pools; a draft model takes the place of the options' drafter.
+
+        Raises NoMemory, BadModel, and ValueError for a configuration that is refused.
+        """
         scheduler = sized.scheduler
+        if draft is not None:
+            check_draft(model.shape, draft.shape, scheduler.decode_input_tokens)
         self.port = SchedulerPort(module, scheduler.build(module))
         width, prefill_only = max(1, scheduler.decode_input_tokens), scheduler.role is Role.P
         most = self.port.max_single_request_tokens()
@@ -66,11 +72,13 @@ class Engine:
         host_parents = max(0, scheduler.num_host_pages - 1)
         self.host = HostPool(sized.layout, host_parents, pinned=embed.is_cuda) if host_parents else None
         slots = SlotState(
-            scheduler.max_batch_size, width, most, options.drafter, model.shape.vocabulary, str(embed.device)
-        )
+            scheduler.max_batch_size, width, most, options.drafter if draft is None else Drafter.MODEL,
+            model.shape.vocabulary, str(embed.device),
+        )  # fmt: skip
         self.device = ExecutorDevice(
             model, self.arena, self.host, slots, streams or InlineStreams(clock.now_ns), clock, options.device,
             prefix_granularity=scheduler.prefix_granularity, store=store, observer=watcher,
+            draft=draft,
         )  # fmt: skip
         self.clock = clock
         given = tuple(options.aborts if aborts is None else aborts)

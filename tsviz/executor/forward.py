@@ -10,8 +10,10 @@ from torch import Tensor
 
 from tsviz.executor import numerics
 from tsviz.executor.arena import Arena
+from tsviz.executor.drafting import Drafting
 from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.model import Model
+from tsviz.executor.narrow import narrowed
 from tsviz.executor.options import DeviceOptions, Fault
 from tsviz.executor.paged import PagedMemory
 from tsviz.executor.slots import SlotState
@@ -40,14 +42,16 @@ class Forward:
 
     def __init__(
         self, inputs: ForwardInputs, model: Model, arena: Arena, slots: SlotState, prefix_granularity: int,
-        options: DeviceOptions,
+        options: DeviceOptions, draft: Model | None = None,
     ) -> None:  # fmt: skip
         self.inputs = inputs
-        self._model, self._arena, self._slots = model, arena, slots
+        self.upper = narrowed(inputs, model.shape)
+        self._model, self._draft, self._arena, self._slots = model, draft, arena, slots
         self._prefix = prefix_granularity
         self._options = options
         self._memory: PagedMemory
         self._x: Tensor
+        self._drafting: Drafting | None = None
         self._angles: tuple[Tensor, Tensor]
         self._device_outcome: Outcome
         self.outcome: Outcome | None = None
@@ -73,15 +77,28 @@ class Forward:
         row_of = np.repeat(np.arange(len(inputs.rows)), np.diff(inputs.offsets))
         steps = np.concatenate([np.arange(row.length) for row in inputs.rows])
         positions = begins[upload(row_of, device)] + upload(steps, device)
-        self._at, self._begins = at, begins
-        self._memory = PagedMemory(
-            inputs, self._model, self._arena, self._prefix, positions, begins, self._options.faults
-        )
-        self._x = self._model.pad(self._model.embed(torch.cat([tokens, fed])))
+        self._at, self._begins, self._positions = at, begins, positions
+        self._last = inputs
+        self._memory = self._remember(inputs, positions)
+        fed = torch.cat([tokens, fed])
+        self._x = self._model.pad(self._model.embed(fed))
+        if (draft := self._draft) is not None:
+            rows = draft.pad(draft.embed(fed))
+            self._drafting = Drafting(draft, self._arena, inputs, self._prefix, rows, positions, begins)
         self._angles = self._model.angles(self._model.pad(positions))
 
     def layer(self, layer: int) -> None:
-        """Run one layer."""
+        """Run one layer, of the model or behind it of its draft; a narrowed decoder's first one drops rows."""
+        if self._drafting is not None and layer >= len(self._model.shape.pattern):
+            self._drafting.layer(layer - len(self._model.shape.pattern))
+            return
+        if self.upper is not None and layer == self._model.shape.narrow_from:
+            self._last, kept = self.upper.inputs, upload(self.upper.kept, self._x.device)
+            dummy_rows, positions = self._memory.dummy_rows, self._positions[kept]
+            self._memory = self._remember(self._last, positions)
+            self._memory.dummy_rows += dummy_rows
+            self._x = self._model.pad(self._x[kept])
+            self._angles = self._model.angles(self._model.pad(positions))
         cos, sin = self._angles
         self._x = self._model.layer(layer, self._x, cos, sin, self._memory)
 
@@ -91,7 +108,7 @@ class Forward:
         device = self._arena.data.device
         picked = []
         for i, row in enumerate(inputs.rows):
-            end = inputs.offsets[i + 1]
+            end = self._last.offsets[i + 1]
             first = end - 1 if row.is_extend else end - inputs.width
             picked.append([min(first + j, end - 1) for j in range(inputs.width)])
         rows = upload(picked, device).reshape(-1)
@@ -108,7 +125,11 @@ class Forward:
         which = upload(completes, device)
         following = torch.zeros((len(picked), inputs.width), dtype=torch.long, device=device)
         if completes:
-            following[which] = slots.said(self._at[which], best[which], counts[which])
+            at = self._at[which]
+            following[which] = slots.said(at, best[which], counts[which])
+            if self._drafting is not None:
+                candidates = self._drafting.candidates(completes, slots.inputs[at, 0], slots.valid[at])
+                following[which] = slots.drafted(at, candidates)
         top = logits.topk(2, -1).values
         margins = (top[..., 0] - top[..., 1]).amin(-1)
         broken = torch.isnan(logits).any(-1).any(-1)
@@ -116,6 +137,11 @@ class Forward:
             best, counts, self._begins, following, margins, broken, self._memory.dummy_rows,
             logits if self._options.keep_logits else None,
         )  # fmt: skip
+
+    def _remember(self, inputs: ForwardInputs, positions: Tensor) -> PagedMemory:
+        return PagedMemory(
+            inputs, self._model, self._arena, self._prefix, positions, self._begins, self._options.faults
+        )
 
     def copy_out(self) -> None:
         """Copy the outcome to the host."""

@@ -81,12 +81,16 @@ class GroupLayout:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The groups in the order of the config, the bytes of a parent on the device and on the host."""
+    """The groups in the order of the config, the bytes of a parent on the device and on the host.
+
+    Fields of layers from `draft_from` on are those of a draft model, whose first layer that is.
+    """
 
     groups: tuple[GroupLayout, ...]
     parent_bytes: int
     host_parent_bytes: int
     element_bytes: int
+    draft_from: int
 
     def group(self, name: str) -> GroupLayout:
         """Return a group by name. Raises KeyError."""
@@ -115,11 +119,19 @@ class Layout:
         return "|".join((str(self.element_bytes), *groups))
 
 
-def plan_layout(shape: ModelShape, granularity: dict[str, int], element_bytes: int) -> Layout:
-    """Return the layout of a model's groups."""
+def plan_layout(
+    shape: ModelShape, granularity: dict[str, int], element_bytes: int, draft: ModelShape | None = None
+) -> Layout:
+    """Return the layout of a model's groups; a draft model's keys and values lie behind those of full attention."""
     drafts: list[tuple[str, list[Field], int]] = []
     for name in shape.groups_in_order():
-        fields, packed = _fields(shape, name, granularity[name], element_bytes)
+        sizes = [(i, f) for i in shape.layers_of(name) for f in _field_shapes(shape, name, granularity[name])]
+        if draft is not None and name == "full":
+            first = len(shape.pattern)
+            sizes += [
+                (first + i, f) for i in draft.layers_of(name) for f in _field_shapes(draft, name, granularity[name])
+            ]
+        fields, packed = _fields(sizes, element_bytes)
         drafts.append((name, fields, packed))
     raw = {name: _aligned(fields[-1].offset_bytes + fields[-1].size_bytes) for name, fields, _ in drafts}
     parent, packing = _parent(raw)
@@ -128,7 +140,7 @@ def plan_layout(shape: ModelShape, granularity: dict[str, int], element_bytes: i
         for name, fields, packed in drafts
     ]
     host_parent = max(g.packing * g.payload_bytes for g in groups)
-    return Layout(tuple(groups), parent, host_parent, element_bytes)
+    return Layout(tuple(groups), parent, host_parent, element_bytes, len(shape.pattern))
 
 
 def _parent(raw: dict[str, int]) -> tuple[int, dict[str, int]]:
@@ -147,14 +159,14 @@ def _parent(raw: dict[str, int]) -> tuple[int, dict[str, int]]:
     return parent, packing
 
 
-def _fields(shape: ModelShape, name: str, granularity: int, element_bytes: int) -> tuple[list[Field], int]:
+def _fields(sizes: Sequence[tuple[int, tuple[str, tuple[int, ...]]]], element_bytes: int) -> tuple[list[Field], int]:
+    """Return fields one behind the other, given layer, name and shape of each, and the bytes of all of them packed."""
     fields: list[Field] = []
     offset = packed = 0
-    for layer in shape.layers_of(name):
-        for field, sizes in _field_shapes(shape, name, granularity):
-            size = math.prod(sizes) * element_bytes
-            fields.append(Field(layer, field, sizes, offset, packed, size))
-            offset, packed = _aligned(offset + size), packed + size
+    for layer, (name, shape) in sizes:
+        size = math.prod(shape) * element_bytes
+        fields.append(Field(layer, name, shape, offset, packed, size))
+        offset, packed = _aligned(offset + size), packed + size
     return fields, packed
 
 

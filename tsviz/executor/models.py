@@ -45,6 +45,16 @@ def names() -> tuple[str, ...]:
     return (*PRESETS, SMOLLM2)
 
 
+def load_draft(name: str, target: Model, *, seed: int, dtype: str, fast: bool, device: str = "cpu") -> Model:
+    """Return a draft model: `first:N` is the target's first N layers, else a model by name. Raises BadModel."""
+    from tsviz.executor.drafting import first_layers
+
+    kind, _, layers = name.partition(":")
+    if kind == "first" and layers.isdecimal():
+        return first_layers(target, int(layers))
+    return load_model(name, seed=seed, dtype=dtype, fast=fast, device=device).model
+
+
 def load_model(name: str, *, seed: int, dtype: str, fast: bool, device: str = "cpu") -> LoadedModel:
     """Return a model by name, or from a folder (safetensors) or file (GGUF). Raises BadModel, saying what is wrong."""
     from tsviz.executor.fast import fast_model

@@ -29,15 +29,16 @@ class Scratch:
 
 class PagedMemory:
     """Implements `Memory` over the arena for one forward. `positions` `[flat rows]` and `begins` `[rows]` are on the
-    device; everything else the host knows. Counts live rows that would have landed on the dummy page.
+    device; everything else the host knows. Counts live rows that would have landed on the dummy page. `first_layer` is
+    the number of the model's first layer among all fields: not 0 for a draft model.
     """
 
     def __init__(
         self, inputs: ForwardInputs, model: Model, arena: Arena, prefix_granularity: int, positions: Tensor,
-        begins: Tensor, faults: frozenset[Fault] = frozenset(),
+        begins: Tensor, faults: frozenset[Fault] = frozenset(), first_layer: int = 0,
     ) -> None:  # fmt: skip
         self._inputs, self._shape, self._arena, self._fast = inputs, model.shape, arena, model.fast
-        self._prefix, self._faults = prefix_granularity, faults
+        self._prefix, self._faults, self._first_layer = prefix_granularity, faults, first_layer
         self._positions, self._begins = positions, begins
         device = positions.device
         self.tables = {name: upload(t, device) for name, t in inputs.tables.items()}
@@ -76,7 +77,7 @@ class PagedMemory:
         """Write the rows that may be written, then attend over pages."""
         letter = self._shape.pattern[layer]
         group = self._arena.layout.group(KINDS[letter])
-        keys, values = (self._arena.view(group.name, layer, name) for name in "kv")
+        keys, values = (self._arena.view(group.name, self._first_layer + layer, name) for name in "kv")
         g = group.granularity
         written = self._all if letter == "R" or Fault.REPLAY_WRITES in self._faults else self._settled
         at = self._positions[written]
@@ -85,12 +86,6 @@ class PagedMemory:
         self.dummy_rows += (page == 0).sum()
         keys[page, at % g] = torch.where(live, k[written], 0.0)
         values[page, at % g] = torch.where(live, v[written], 0.0)
-
-        def read(index: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-            pages = self.page_of(group, self._row_of[index][:, None], positions[None, :].expand(len(index), -1))
-            offsets = (positions % g)[None, :]
-            return keys[pages, offsets], values[pages, offsets]
-
         window = {"F": 1 << 30, "S": self._shape.window, "R": self._shape.replay_window}[letter]
         low = (self._seen_to - window + 1).clamp_min(0)
         if letter == "R" and Fault.REPLAY_SEES not in self._faults:
@@ -102,7 +97,7 @@ class PagedMemory:
                 inputs.width,
             )  # fmt: skip
         first, last = self._tiles(window)
-        return numerics.attention(q, read, numerics.Visible(low, self._seen_to), first, last)
+        return numerics.attention(q, self._reader(layer), numerics.Visible(low, self._seen_to), first, last)
 
     def previous(self, layer: int, rows: Tensor) -> Tensor:
         """Shift by one within each request; its first row follows the one that the state remembers."""
@@ -151,6 +146,18 @@ class PagedMemory:
                 live = (page > 0)[:, None]
                 states[page] = torch.where(live[..., None, None], torch.stack(kept)[taken], 0.0)
                 shifts[page] = torch.where(live, scratch.rows[i][taken], 0.0)
+
+    def _reader(self, layer: int) -> numerics.KeyReader:
+        """Return what reads a layer's keys and values of rows at positions."""
+        group = self._arena.layout.group(KINDS[self._shape.pattern[layer]])
+        keys, values = (self._arena.view(group.name, self._first_layer + layer, name) for name in "kv")
+
+        def read(index: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+            pages = self.page_of(group, self._row_of[index][:, None], positions[None, :].expand(len(index), -1))
+            offsets = (positions % group.granularity)[None, :]
+            return keys[pages, offsets], values[pages, offsets]
+
+        return read
 
     def _input_pages(self) -> Tensor:
         group = self._arena.layout.group("state")

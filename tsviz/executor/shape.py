@@ -19,7 +19,8 @@ class ModelShape:
     """A decoder: one letter a layer (F full, S sliding, M gated state, R replayable sliding) and its sizes.
 
     `window` is what an S layer sees and `replay_window` what an R layer sees, in tokens, itself included.
-    `short_replay` declares R's window too short on purpose: stacked layers then see a truncated history.
+    `short_replay` declares R's window too short on purpose: stacked layers then see a truncated history. `narrow`: its
+    last R layers are run over a prompt's last window only.
     """
 
     pattern: str
@@ -37,6 +38,7 @@ class ModelShape:
     max_positions: int = 4096
     rope_factor: tuple[float, float, float, int] | None = None
     short_replay: bool = False
+    narrow: bool = False
 
     def __post_init__(self) -> None:
         """Check the sizes. Raises BadModel."""
@@ -44,10 +46,17 @@ class ModelShape:
             raise BadModel(f"pattern: expected letters of {''.join(KINDS)}, found {self.pattern!r}")
         if "R" in self.pattern and "M" in self.pattern:
             raise BadModel("pattern: replayable layers cannot be combined with state layers")
+        if self.narrow and not self.pattern.endswith("R"):
+            raise BadModel(f"pattern: a narrowed decoder ends with replayable layers, found {self.pattern!r}")
         if self.heads % self.kv_heads:
             raise BadModel(f"heads: expected a multiple of kv_heads {self.kv_heads}, found {self.heads}")
         if self.head_dim % 2:
             raise BadModel(f"head_dim: expected an even number, found {self.head_dim}")
+
+    @property
+    def narrow_from(self) -> int:
+        """First layer that sees a prompt's last window only; the number of layers where none does."""
+        return len(self.pattern.rstrip("R")) if self.narrow else len(self.pattern)
 
     @property
     def declared_replay(self) -> int:
@@ -87,6 +96,7 @@ PRESETS = {
     "tiny-state-2": ModelShape("FSMFSM", hidden=48, heads=4, head_dim=12),
     "tiny-replay": ModelShape("FRF"),
     "tiny-replay-2": ModelShape("FRSR"),
+    "tiny-narrow": ModelShape("FSRR", narrow=True),
     "tiny-replay-short": ModelShape("FRRF", replay_window=6, short_replay=True),
 }
 """Seeded models by name; `tiny-replay-short` truncates what replayed layers see, to show it diverge."""

@@ -41,8 +41,9 @@ class SizedPool:
 
 
 def size_pool(
-    shape: ModelShape, pool: PoolOptions, *, parents: int, host_parents: int, element_bytes: int
-) -> SizedPool:
+    shape: ModelShape, pool: PoolOptions, *, parents: int, host_parents: int, element_bytes: int,
+    draft: ModelShape | None = None,
+) -> SizedPool:  # fmt: skip
     """Return the pool with so many LCM parents on the device and on the host. Raises BadModel."""
     p = pool.prefix_granularity
     granularity = {
@@ -55,7 +56,7 @@ def size_pool(
     least = replay + max(replay, p) if replay else p if "M" in shape.pattern else 1
     if pool.max_scheduled_tokens < least:
         raise BadModel(f"chunk: expected at least {least} tokens a round, found {pool.max_scheduled_tokens}")
-    layout = plan_layout(shape, granularity, element_bytes)
+    layout = plan_layout(shape, granularity, element_bytes, draft)
     scheduler = SchedulerOptions(
         groups=tuple(shape.group_options(g.name, g.granularity, g.packing) for g in layout.groups),
         prefix_granularity=p,
@@ -74,10 +75,11 @@ def size_pool(
 
 
 def parents_for_budget(
-    shape: ModelShape, pool: PoolOptions, budget_bytes: int, workspace_bytes: int, element_bytes: int
-) -> int:
+    shape: ModelShape, pool: PoolOptions, budget_bytes: int, workspace_bytes: int, element_bytes: int,
+    draft: ModelShape | None = None,
+) -> int:  # fmt: skip
     """Return how many usable LCM parents a byte budget gives. Raises BadModel when it gives none."""
-    layout = size_pool(shape, pool, parents=1, host_parents=0, element_bytes=element_bytes).layout
+    layout = size_pool(shape, pool, parents=1, host_parents=0, element_bytes=element_bytes, draft=draft).layout
     parents = (budget_bytes - workspace_bytes) // layout.parent_bytes - 1
     if parents < 1:
         need = workspace_bytes + 2 * layout.parent_bytes

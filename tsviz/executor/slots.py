@@ -5,10 +5,13 @@ A slot is used again at once: the first forward of its next owner resets it, on 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import torch
 from torch import Tensor
+
+from tsviz.executor.upload import upload
 
 
 class Drafter(Enum):
@@ -18,6 +21,8 @@ class Drafter(Enum):
     """What followed the last two tokens when they last occurred."""
     BAD = "bad"
     """The last token plus one, again and again: never asked for, for tests of rejection."""
+    MODEL = "model"
+    """What a small model says (`drafting`): `Engine` sets it where it is given one."""
     NONE = "none"
     """No candidates: duplicates are fed and one token is taken."""
 
@@ -50,6 +55,20 @@ class SlotState:
         end = min(begin + len(tokens), self.history.shape[1])
         self.history[slot, begin:end] = tokens[: max(0, end - begin)]
 
+    def landed(self, slot: int, tokens: int, token: int, candidates: Sequence[int]) -> None:
+        """Arm a new owner's slot: a peer computed `tokens` tokens and said `token`.
+
+        `candidates` are a window, the token itself first; of any other length they are not taken.
+        """
+        self.reset(slot)
+        self.valid[slot] = tokens
+        if tokens < self.history.shape[1]:
+            self.history[slot, tokens] = token
+        drafted = self.width > 1 and len(candidates) == self.width
+        window = [token, *candidates[1:]] if drafted else [token] * self.width
+        self.inputs[slot] = upload(window, self.inputs.device)
+        self.ready[slot] = drafted
+
     def decode_inputs(self, slots: Tensor) -> Tensor:
         """Return `[rows, width]`: the last committed token and the candidates."""
         return self.inputs[slots]
@@ -76,11 +95,16 @@ class SlotState:
         self.ready[slots] = self.drafter is not Drafter.NONE
         return self.inputs[slots]
 
+    def drafted(self, slots: Tensor, candidates: Tensor) -> Tensor:
+        """Take a draft model's candidates `[rows, width - 1]`; return the new inputs `[rows, width]`."""
+        self.inputs[slots] = torch.cat([self.inputs[slots, :1], candidates], -1)
+        return self.inputs[slots]
+
     def _draft(self, slots: Tensor, last_at: Tensor, last: Tensor) -> Tensor:
         """Return candidates `[rows, width - 1]` for what follows the token at `last_at`."""
         ahead = self.width - 1
         repeated = last.expand(-1, ahead)
-        if ahead == 0 or self.drafter is Drafter.NONE:
+        if ahead == 0 or self.drafter in (Drafter.NONE, Drafter.MODEL):
             return repeated
         if self.drafter is Drafter.BAD:
             return (repeated + 1) % self._vocabulary
@@ -90,5 +114,6 @@ class SlotState:
         match = (history[:, :-1] == before) & (history[:, 1:] == last) & (position < last_at[:, None] - 1)
         found = torch.where(match & (before >= 0), position, -1).amax(-1, keepdim=True)
         at = found + 2 + torch.arange(ahead, device=history.device)
-        at = torch.minimum(at, last_at[:, None])
-        return torch.where(found >= 0, history.gather(1, at), repeated)
+        at = torch.minimum(at, last_at[:, None]).clamp_max(history.shape[1] - 1)
+        known = (found >= 0) & (last_at[:, None] < history.shape[1])
+        return torch.where(known, history.gather(1, at), repeated)

@@ -82,6 +82,7 @@ class VirtualStreams:
         self._queues: dict[Stream, deque[tuple[Op, Run]]] = {stream: deque() for stream in Stream}
         self._out: set[int] = set()
         self._turn = self._asked = 0
+        self._failed = False
 
     def submit(self, op: Op, run: Run) -> None:
         """Queue it; what the host does itself happens at once."""
@@ -143,7 +144,11 @@ class VirtualStreams:
         op, run = self._queues[stream].popleft()
         op.start_ns = self._now_ns()
         try:
-            run()
+            if not self._failed:  # what comes behind a failure would only hide it
+                run()
+        except BaseException:
+            self._failed = True
+            raise
         finally:
             op.end_ns = self._now_ns()
             self._out.discard(op.number)

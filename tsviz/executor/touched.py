@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tsviz.executor.inputs import ForwardInputs, Row
 from tsviz.executor.layout import ByteRange, GroupLayout, Layout
 from tsviz.executor.options import Fault
+from tsviz.executor.order import merged
 from tsviz.executor.paged import state_ends
 from tsviz.executor.shape import KINDS, ModelShape
 
@@ -26,22 +27,32 @@ class Touched:
     """The bytes of one forward."""
 
     def __init__(
-        self, inputs: ForwardInputs, shape: ModelShape, layout: Layout, prefix_granularity: int,
+        self, inputs: ForwardInputs, upper: ForwardInputs, shape: ModelShape, layout: Layout, prefix_granularity: int,
         faults: frozenset[Fault] = _NONE,
     ) -> None:  # fmt: skip
-        self._inputs, self._shape, self._layout = inputs, shape, layout
+        """`upper` is what the layers of a narrowed decoder see; the same as `inputs` without one."""
+        self._inputs, self._upper, self._shape, self._layout = inputs, upper, shape, layout
         self._prefix, self._faults = prefix_granularity, faults
-        self._pages: dict[str, tuple[Longs, Longs]] = {}
+        self._pages: dict[tuple[str, bool], tuple[Longs, Longs]] = {}
 
     def layer(self, layer: int) -> tuple[Ranges, Ranges]:
         """Return what one layer reads and writes in the arena."""
-        letter = self._shape.pattern[layer]
+        letter = self._shape.pattern[layer] if layer < self._layout.draft_from else "F"
         group = self._layout.group(KINDS[letter])
-        if group.name not in self._pages:
-            find = self._state_pages if letter == "M" else self._row_pages
-            self._pages[group.name] = find(letter, group)
-        reads, writes = self._pages[group.name]
+        key = (group.name, self._shape.narrow_from <= layer < self._layout.draft_from)
+        if key not in self._pages:
+            rows = self._upper if key[1] else self._inputs
+            self._pages[key] = self._state_pages(group) if letter == "M" else self._row_pages(letter, group, rows)
+        reads, writes = self._pages[key]
         return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
+
+    def drafted_from(self, draft_layers: int) -> Ranges:
+        """Return what an epilogue reads to draft: the draft model's keys and values of everything before."""
+        if not draft_layers:
+            return ()
+        first = self._layout.draft_from
+        reads = [r for layer in range(first, first + draft_layers) for r in self.layer(layer)[0]]
+        return merged(reads)
 
     def committed(self) -> Ranges:
         """Return the state pages that an epilogue may write: those of every length that a decode may come to."""
@@ -57,19 +68,19 @@ class Touched:
             written += _bytes_of(group, layer, _spans(spans))
         return tuple(sorted(written))
 
-    def _row_pages(self, letter: str, group: GroupLayout) -> tuple[Longs, Longs]:
+    def _row_pages(self, letter: str, group: GroupLayout, inputs: ForwardInputs) -> tuple[Longs, Longs]:
         shape, g = self._shape, group.granularity
         window = {"F": 1 << 30, "S": shape.window, "R": shape.replay_window}[letter]
         reads: list[tuple[int, int, int]] = []
         writes: list[tuple[int, int, int]] = []
-        for i, row in enumerate(self._inputs.rows):
+        for i, row in enumerate(inputs.rows):
             first, last = row.bounds.low, row.bounds.high + row.length - 1
             lowest = max(0, first - window + 1)
             if letter == "R" and row.replay and Fault.REPLAY_SEES not in self._faults:
                 lowest = max(lowest, row.begin)
             writes_all = letter == "R" or Fault.REPLAY_WRITES in self._faults or not row.is_extend
             floor = first if writes_all else max(first, row.floor)
-            table = self._inputs.tables[group.name][i]
+            table = inputs.tables[group.name][i]
             pages = table[lowest // g : last // g + 1].tolist()
             for column, page in enumerate(pages, start=lowest // g):
                 if page <= 0:
@@ -80,7 +91,7 @@ class Touched:
                     writes.append((page, begin - column * g, end - column * g))
         return _spans(reads), _spans(writes)
 
-    def _state_pages(self, _letter: str, group: GroupLayout) -> tuple[Longs, Longs]:
+    def _state_pages(self, group: GroupLayout) -> tuple[Longs, Longs]:
         grain = group.granularity if Fault.CHECKPOINT_GRAIN in self._faults else self._prefix
         reads: list[int] = []
         writes: list[int] = []

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.columns import Table
@@ -26,6 +27,8 @@ STATED = (PARTS, GROUPS)
 """The relations that are made of what a part says of itself."""
 _TINY_ROWS = 16_384
 _FEW_CHUNKS = 16
+_WEIGHT_SHIFT = 5
+"""A dataset weighs one row in so many bits; all are nulls to walk over in every scan."""
 
 
 _PARTS_SQL = f"""
@@ -79,7 +82,11 @@ class Catalog:
                 sources = [_Source(("", "", 0), table.schema.empty_table(), frozenset(table.names))]
             for number, source in enumerate(sources):
                 register(f"_{table.name}_{number}", source.data)
-            selects = (_select(table, source, f"_{table.name}_{n}") for n, source in enumerate(sources))
+            selects = [_select(table, source, f"_{table.name}_{n}") for n, source in enumerate(sources)]
+            for number, source in enumerate(sources):
+                if isinstance(source.data, ds.Dataset):
+                    register(f"_{table.name}_size_{number}", _weight(source.data))
+                    selects.append(_nothing(table, source.place, f"_{table.name}_size_{number}"))
             execute(f'CREATE TEMP VIEW "{table.name}" AS ' + " UNION ALL ".join(selects))
 
         register("_parts", parts_table(self._parts))
@@ -130,13 +137,33 @@ _SQL_TYPES = {
 }
 
 
+def _constants(place: Place) -> list[str]:
+    """Return the columns in front of a part's rows, as SQL."""
+    trace, node, rank = place
+    return [f"{literal(trace)} AS trace", f"{literal(node)} AS node", f"{rank:d}::INTEGER AS rank"]
+
+
 def _select(table: Table, source: _Source, relation: str) -> str:
-    trace, node, rank = source.place
-    columns = [f"{literal(trace)} AS trace", f"{literal(node)} AS node", f"{rank:d}::INTEGER AS rank"]
+    columns = _constants(source.place)
     for column in table.columns:
         present = column.name in source.names
         columns.append(f'"{column.name}"' if present else f'NULL::{sql_type(column.type)} AS "{column.name}"')
     return f'SELECT {", ".join(columns)} FROM "{relation}"'
+
+
+def _weight(data: ds.Dataset) -> pa.Table:
+    """Return a table of nulls that says how large a dataset is, a part of it.
+
+    DuckDB asks an Arrow table for its rows but takes a dataset for one of a single row, and would hold the largest
+    table of a join in memory. Nulls take no memory, and none of them passes the filter of `_nothing`.
+    """
+    return pa.table({"none": pa.nulls(data.count_rows() >> _WEIGHT_SHIFT)})
+
+
+def _nothing(table: Table, place: Place, relation: str) -> str:
+    """Return the SQL of no rows of a table, of which the optimizer believes that they are many."""
+    columns = [*_constants(place), *(f"none::{sql_type(column.type)}" for column in table.columns)]
+    return f'SELECT {", ".join(columns)} FROM "{relation}" WHERE none IS NOT NULL'
 
 
 def _consolidated(table: pa.Table) -> pa.Table:

@@ -246,13 +246,41 @@ def _rebuild_tier(tier: Tier, state: TierState) -> None:
         tier.entries[group][:] = state.entries[group]
         tier.pushed[group][:] = [None] * len(refs)
     tier.busy = [0] * len(state.owner)
-    for parent, owner in enumerate(state.owner):
-        if parent and owner >= 0:
-            _rebuild_parent(tier, owner, parent)
-    for group, entries in enumerate(state.entries):
+    for group, packing in enumerate(tier.packing):
+        parents = [parent for parent, owner in enumerate(state.owner) if owner == group and parent]
+        if packing == 1:
+            parents = _rebuild_pages(tier, group, parents)
+        for parent in parents:
+            _rebuild_parent(tier, group, parent)
+    for where, entries in zip(tier.where, state.entries, strict=True):
+        if len(where) == 1:
+            where[0].update({entry[0]: page for page, entry in enumerate(entries) if entry is not None})
+            continue
         for page, entry in enumerate(entries):
             if entry is not None:
-                tier.where[group][entry.offset][entry.digest] = page
+                where[entry.offset][entry.digest] = page
+
+
+def _rebuild_pages(tier: Tier, group: int, pages: list[int]) -> list[int]:
+    """What `_rebuild_parent` does for occupied blocks of one page; returns the blocks that are left to it.
+
+    Written out because a large pool is restored page by page whenever somebody looks at another round.
+    """
+    refs, entries = tier.refs[group], tier.entries[group]
+    occupied, holes, busy = tier.occupied, tier.holes, tier.busy
+    left = [page for page in pages if holes[page] or occupied[page] != 1]
+    if left:
+        spared = set(left)
+        pages = [page for page in pages if page not in spared]
+    unpinned = [page for page in pages if refs[page] == 1 and entries[page] is not None]
+    for page in pages:
+        busy[page] = 1
+    for page in unpinned:
+        busy[page] = 0
+    tier.loose[group].extend(unpinned)
+    tier.evictable += len(unpinned)
+    tier.clean += len(unpinned)
+    return left
 
 
 def _rebuild_parent(tier: Tier, group: int, parent: int) -> None:

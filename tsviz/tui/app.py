@@ -1,7 +1,7 @@
 """The terminal debugger: `run(view)` opens it, `DebuggerApp` is it.
 
-It knows of a trace what `tsviz.replay.snapshot.RecordedView` says and nothing else; it imports neither the catalog nor
-Arrow (debugger.md, sections 1, 2 and 6).
+It knows of a trace what `RecordedView` (replay/recorded/snapshot.py) says and nothing else; it imports neither the
+catalog nor Arrow (debugger.md, sections 1, 2 and 6).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from textual.app import App
 
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.tui.clean import clean
 from tsviz.tui.commands import Actions
 from tsviz.tui.desk import Desk
@@ -28,13 +28,14 @@ from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.terminal import require_terminal
 from tsviz.tui.theme import DEFAULTS, THEMES, chosen_theme, next_theme
+from tsviz.tui.typed import TypedApp
 
 
 class Crashed(Exception):
     """The debugger broke: what was raised, and where."""
 
 
-class DebuggerApp(App[None]):
+class DebuggerApp(TypedApp):
     """The application.
 
     Args:
@@ -101,6 +102,14 @@ class DebuggerApp(App[None]):
         screen.expect(self._trace_name, follow=self._follow)
         self.main = screen
         return screen
+
+    def keeps(self, key: str, after: tuple[str, ...]) -> bool:
+        """Whether a key waits until the trace is there."""
+        return self.screen is self.main and self.main.keeps(key, after)
+
+    def kept(self, keys: tuple[str, ...]) -> None:
+        """Show which keys wait."""
+        self.main.put(kept=keys)
 
     def fail(self, error: Exception) -> None:
         """End, because the trace cannot be opened."""

@@ -92,6 +92,12 @@ _DISPLAY = {
 }  # fmt: skip
 
 
+AT_ONCE = frozenset({"up", "theme", "app.command_palette", "app.suspend_process", "app.quit"})
+"""Actions that are done whatever the trace; all others wait for one that is being opened."""
+FIRST_AT_ONCE = frozenset({"help", "legend"})
+"""Actions that are done before there is a trace too, unless a key waits that may open a box for what is typed next."""
+
+
 def bindings() -> list[BindingType]:
     """Return the bindings of the main screen, with help text and an id for rebinding each."""
     return [Binding(k.keys, k.action, k.help, id=k.id, tooltip=k.help, show=bool(k.word)) for k in KEYS]

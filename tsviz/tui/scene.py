@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tsviz.replay.snapshot import Forward, Outstanding, Record, TraceHead
-from tsviz.replay.stops import NotKnown
-from tsviz.replay.why_tree import Answer
+from tsviz.replay.recorded.snapshot import Forward, Outstanding, Record, TraceHead
+from tsviz.replay.stops.story import NotKnown
+from tsviz.replay.why.tree import Answer
 from tsviz.tui.following import Follow
 from tsviz.tui.frame import Frame
 from tsviz.tui.lines import Document
@@ -63,6 +63,8 @@ class Scene:
     """Whether the list of requests is turned round."""
     loading: bool = True
     error: str = ""
+    kept: tuple[str, ...] = ()
+    """Keys that were pressed before the trace was there, and are answered when it is."""
     message: str = ""
     message_role: str = "message"
     play_rounds_per_second: int = 0

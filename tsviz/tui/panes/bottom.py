@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.cells import cell_len
 
 from tsviz.tui.clean import clean
+from tsviz.tui.keys import display
 from tsviz.tui.lines import Document, Line, Lines, Span, clip, line
 from tsviz.tui.scene import PANES, Scene
 
@@ -20,6 +21,10 @@ def bottom(scene: Scene, width: int, _height: int) -> Document:
         shown = scene.frame.snapshot.round
         words = f" ✗ Round {scene.round:,} could not be read, still showing {shown:,} (r tries again): {scene.error}"
         return Lines((clip(line(Span(clean(words), "bad")), width),))
+    if scene.kept:
+        typed = " ".join(map(display, scene.kept))
+        words = " ◌ Kept until the trace is open, esc forgets: "
+        return Lines((clip(line(Span(words, "dim"), Span(clean(typed), "key")), width),))
     if scene.message:
         return Lines((clip(line(Span(f" {clean(scene.message)}", scene.message_role)), width),))
     pinned = [key for key in scene.keys if key[2] in _ALWAYS]

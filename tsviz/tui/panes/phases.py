@@ -12,7 +12,7 @@ from itertools import groupby, islice
 
 from rich.cells import cell_len
 
-from tsviz.replay.stops import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, NotKnown, PhaseStory, RoundStory, Stop
+from tsviz.replay.stops.story import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, NotKnown, PhaseStory, RoundStory, Stop
 from tsviz.tui.clean import clean, fit
 from tsviz.tui.glyphs import OUTCOMES, SELECTED, Mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, line, wrapped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import Record
+from tsviz.replay.recorded.snapshot import Record
 from tsviz.tui.clean import fit, shorten
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line, wrapped
 from tsviz.tui.scene import Scene

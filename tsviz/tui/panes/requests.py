@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from tsviz.replay.snapshot import RequestLine
+from tsviz.replay.recorded.snapshot import RequestLine
 from tsviz.tui.clean import fit
 from tsviz.tui.frame import ORDERS, PINNED, Frame
 from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tsviz.replay.snapshot import RecordedView
-from tsviz.replay.survey import Extent, Progress
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.survey.ask import Extent, Progress
 from tsviz.tui.clean import clean
 from tsviz.tui.desk import Desk
 from tsviz.tui.destination import ToMoment

@@ -11,13 +11,13 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tsviz.replay.snapshot import RecordedView
-from tsviz.replay.stops import Entry, RoundStory
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.stops.story import Entry, RoundStory
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
 from tsviz.tui.fetch import Failure
 from tsviz.tui.frame import LAST
-from tsviz.tui.keys import Key, bindings, display
+from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, display
 from tsviz.tui.opening import Opening
 from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
@@ -55,6 +55,7 @@ class Row(Horizontal):
 class MainScreen(Following, Elsewhere):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
 
+    AUTO_FOCUS = ""  # `on_mount` says where to begin; the toolkit would begin with the first pane, and lay out twice
     BLANK = True
 
     BINDINGS = bindings()
@@ -117,9 +118,32 @@ class MainScreen(Following, Elsewhere):
         self.action_focus_pane("requests")
 
     def redraw(self) -> None:
-        """Hand the scene to every pane."""
+        """Hand the scene to every pane; keys that waited for one to be answered from are answered then."""
         for pane in self.query(Pane):
             pane.show(self.scene)
+        self._release()
+
+    def on_screen_resume(self) -> None:
+        """Answer the keys that waited while another screen lay over this one."""
+        self._release()
+
+    def _release(self) -> None:
+        if self.scene.kept and self._ready and self.is_current:
+            self.app.call_later(self.app.release)  # type: ignore[attr-defined]
+
+    @property
+    def _ready(self) -> bool:
+        """Whether there is a round to show, or will be none."""
+        scene = self.scene
+        return scene.frame is not None or bool(scene.error) or (scene.head is not None and not scene.rounds)
+
+    def keeps(self, key: str, after: tuple[str, ...]) -> bool:
+        """Whether a key waits for the trace, which is being opened; what is typed into the filter does not."""
+        if self._ready or isinstance(self.focused, Input):
+            return False
+        bound = self.active_bindings.get(key)
+        at_once = AT_ONCE if after else AT_ONCE | FIRST_AT_ONCE
+        return bool(after) if bound is None else bound.binding.action not in at_once
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout for the size."""
@@ -129,7 +153,7 @@ class MainScreen(Following, Elsewhere):
         small = width < LEAST_COLUMNS or height < LEAST_ROWS
         as_tabs = width < _COLUMNS_FOR_PANES or self._zoomed
         classes = {"-small": small, "-tabs": as_tabs, "-flat": height < _ROWS_FOR_TIMELINE}
-        classes |= {f"-on-{pane}": self.scene.focus == pane for pane in PANES}
+        classes |= {f"-on-{pane}": as_tabs and self.scene.focus == pane for pane in PANES}
         if any(self.has_class(name) != wanted for name, wanted in classes.items()):
             for name, wanted in classes.items():
                 self.set_class(wanted, name, update=False)
@@ -153,9 +177,8 @@ class MainScreen(Following, Elsewhere):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The pane with the focus is the open tab."""
-        if event.widget.id in PANES and event.widget.id != self.scene.focus:
-            self.put(focus=event.widget.id)
-            self._lay_out(self.size.width, self.size.height)
+        if event.widget.id in PANES:
+            self._open(event.widget.id)
 
     def on_key(self) -> None:
         """A message lasts until the next key."""
@@ -382,9 +405,13 @@ class MainScreen(Following, Elsewhere):
 
     def action_focus_pane(self, pane: str) -> None:
         """Focus a pane; as tabs, open it."""
-        self.put(focus=pane)
-        self._lay_out(self.size.width, self.size.height)
+        self._open(pane)
         self.query_one(f"#{pane}", Widget).focus(scroll_visible=False)
+
+    def _open(self, pane: str) -> None:
+        if pane != self.scene.focus:
+            self.scene = replace(self.scene, focus=pane)
+            self._lay_out(self.size.width, self.size.height)
 
     def action_zoom(self) -> None:
         """Give the screen to the focused pane, or take it back."""
@@ -415,9 +442,11 @@ class MainScreen(Following, Elsewhere):
         self.next_order()
 
     def action_up(self) -> None:
-        """Clear and leave the filter, or take the zoom back."""
+        """Forget the keys that wait, clear and leave the filter, or take the zoom back."""
         box = self.query_one("#filter", Input)
-        if box.display or box.value:
+        if self.scene.kept:
+            self.app.forget()  # type: ignore[attr-defined]
+        elif box.display or box.value:
             box.value = ""
             self._close_filter()
         elif self._zoomed:
