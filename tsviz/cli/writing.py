@@ -42,12 +42,14 @@ def cannot_write(out: Path, error: OSError) -> str:
     return f"{out}: cannot be written: {_reason(error)}"
 
 
-def stopped(out: Path, error: OSError) -> str:
+def stopped(out: Path, error: Exception) -> str:
     """Return why a recording at a path stopped, and what is left of it. Where that is nothing, it is removed."""
     return f"{out}: recording stopped: {_reason(error)}; {_left(out)}"
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
     return os.strerror(error.errno) if error.errno in _OF_THE_DISK else error.strerror or str(error)
 
 
