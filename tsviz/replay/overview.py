@@ -113,5 +113,10 @@ def _warnings(bundle: Bundle, end: dict[str, Any] | None, damage: str | None) ->
     for part in bundle.parts:
         if part.torn is not None:
             warnings.append(f"{part.node}/{part.rank}: {part.torn} behind the last commit is left out")
+        if "starts_at" in part.meta and not part.rows("keyframes"):
+            warnings.append(
+                f"{part.node}/{part.rank}: it begins with round {part.meta['starts_at']:,} and has no keyframe there:"
+                " it opens and steps, but cannot be re-executed"
+            )
         warnings += [f"{part.node}/{part.rank}: {words}" for words in _gaps(part)]
     return warnings
