@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tsviz.replay.index import build_index, open_indexed
 
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
+from tsviz.replay.reexecution.index import build_index, open_indexed
 from tsviz.replay.slice import write_slice
 from tsviz.trace.reader import open_bundle
 
