@@ -32,7 +32,8 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span(shorten(head.name, name), "title"), _BAR]
     wide = width >= _WORDS_FROM_CELLS
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
-    left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
+    left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12))]
+    named = [*left, _BAR, Span(engine)]
     rules = [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
     calls_only = [Span("● calls recorded  ", "good")] if head.calls_only and width >= _FINISHED_FROM_CELLS else []
     right = [*calls_only, _frontier(scene, head)]
@@ -44,9 +45,9 @@ def _identity(scene: Scene, width: int) -> Line:
         right.append(Span("  ■ finished", "dim"))
     right.append(Span(" "))
     whole = right if head.calls_only else [Span("● recorded  ", "good"), *right]
-    ways = [([*left, *rules], whole), ([*left, *rules], right)]
+    ways = [([*named, *rules], whole), ([*named, *rules], right), (left, right)]
     if head.rule_set == head.engine_version:  # said already
-        ways.append((left, right))
+        ways.insert(2, (named, right))
     return spread(*next((way for way in ways if _fits(*way, width)), ways[-1]), width)
 
 

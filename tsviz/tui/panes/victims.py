@@ -16,31 +16,35 @@ from tsviz.tui.numbers import grouped
 
 _NUMBERS_CELLS = 5 + 1 + 6 + 8 + 4
 _TIER_CELLS = 8
-_TIER_FROM_CELLS = _NUMBERS_CELLS + _TIER_CELLS + len("  behind in the order")
-_WORDS_FROM_CELLS = 12
+_ORDINARY = "  behind in the order"
+"""What is said of most; there is a column of words where it fits."""
+_TIER_FROM_CELLS = _NUMBERS_CELLS + _TIER_CELLS + len(_ORDINARY)
+_WORDS_FROM_CELLS = len(_ORDINARY)
 _REASONS = 3
 
 
 def victim_table(victims: Sequence[Fact], width: int, indent: int) -> Document:
     """Return every candidate of a turn: rank, tier, what it would release, its size, forwards out, and its fate.
 
-    Where there is no room for words, mark and rank tell what became of each, and lines below why some are exempt.
+    Where there is no room for words, mark and rank tell what became of each; lines below say why some are exempt.
     """
     victims = tuple(victims)
     cells = max(id_cells((fact.request for fact in victims), max(width - indent - 26, 7)), 7)
     room = width - indent - cells
     tier, words = room >= _TIER_FROM_CELLS, room - _NUMBERS_CELLS >= _WORDS_FROM_CELLS
+    told = room - _NUMBERS_CELLS - _TIER_CELLS * tier - 2 if words else 0
     head = " " * indent + fit("rank", 5) + fit("request", cells + 1) + (fit("tier", _TIER_CELLS) if tier else "")
     head += fit("blocks", 6, "right") + fit("tokens", 8, "right") + fit("out", 4, "right")
     return Stack((
         Lines((clip(line(Span(head, "column")), width),)),
         Lazy(len(victims), partial(_victim, victims, width, indent, cells, tier, words)),
-        Lines([] if words else _exempt(victims, width, indent)),
+        Lines(_exempt(victims, width, indent, told)),
     ))  # fmt: skip
 
 
-def _exempt(victims: Sequence[Fact], width: int, indent: int) -> list[Line]:
-    reasons = dict.fromkeys(fact.words for fact in victims if fact.numbers["exempt"])
+def _exempt(victims: Sequence[Fact], width: int, indent: int, told: int) -> list[Line]:
+    """Return why victims are exempt, unless the `told` cells of the table say it."""
+    reasons = dict.fromkeys(fact.words for fact in victims if fact.numbers["exempt"] and cell_len(fact.words) > told)
     return [each for words in list(reasons)[:_REASONS] for each in wrapped(f"– {words}", width, "dim", indent)]
 
 

@@ -73,6 +73,7 @@ class WatchesScreen(Over):
     DEFAULT_CSS = """
     WatchesScreen #watch-list { height: 3fr; }
     WatchesScreen #watch-detail { height: 2fr; min-height: 8; }
+    WatchesScreen.-short #watch-detail { height: 2fr; min-height: 0; }
     """
 
     def __init__(self, study: Study, here: Here, keymap: dict[str, str] | None = None) -> None:
