@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 
 from tsviz.api import open_trace
-from tsviz.replay.index import build_index
-from tsviz.replay.keyframe_files import KeyframeFiles
-from tsviz.replay.live_state import LiveState
+from tsviz.replay.live.state import LiveState
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.reexecution.keyframe_files import KeyframeFiles
 from tsviz.replay.session import Session
 
 from .large import record_large

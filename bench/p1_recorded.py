@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tsviz.replay.bases import bases_directory, make_bases
-from tsviz.replay.recorded import PartView
-from tsviz.replay.source_bases import BasedTables
+from tsviz.replay.recorded.bases import bases_directory, make_bases
+from tsviz.replay.recorded.source_bases import BasedTables
+from tsviz.replay.view import PartView
 from tsviz.trace.reader import Bundle, open_bundle
 
 from .measure import Line

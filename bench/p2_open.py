@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 
-from tsviz.replay.bases import make_bases
+from tsviz.replay.recorded.bases import make_bases
 from tsviz.trace.reader import open_bundle
 
 from .measure import Line
@@ -24,7 +24,7 @@ _TIMES = 5
 _PROBE = """
 import json, sys, time
 from tsviz.trace.reader import open_bundle
-from tsviz.replay.recorded import open_view
+from tsviz.replay.view import open_view
 
 def most():  # not getrusage: its figure is inherited from the process that started this one
     lines = open("/proc/self/status").read().splitlines()

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tsviz.replay.call_log import Call, CallLog
-from tsviz.replay.derive import derive
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.call_log import Call, CallLog
+from tsviz.replay.reexecution.derive import derive
+from tsviz.replay.reexecution.verify import verify
 from tsviz.trace import entries as e
 from tsviz.trace.api_events import make_execution_event, make_spec
 from tsviz.trace.config import build_config

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from tsviz.replay.findings import check_kept
+from tsviz.replay.findings.scan import check_kept
 from tsviz.trace.reader import open_bundle
 
 from .calibration import calibration_ms

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
-from tsviz.replay.index import open_indexed
+from tsviz.replay.reexecution.index import open_indexed
 
 from .calibration import calibration_ms
 from .measure import Line

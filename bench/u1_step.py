@@ -143,7 +143,7 @@ async def _frames(trace: str) -> tuple[float, float, float]:
     There is no terminal. What the loop that waits for the frame costs by itself is measured beside it and taken off.
     """
     from tsviz.cli.traces import open_place, parse_place
-    from tsviz.replay.recorded import open_view
+    from tsviz.replay.view import open_view
     from tsviz.tui.app import DebuggerApp
     from tsviz.tui.widgets.pane import Pane
 

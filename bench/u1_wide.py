@@ -12,8 +12,8 @@ import time
 from array import array
 from collections.abc import Iterator
 
-from tsviz.replay.pages_values import PageGroup, PageLife, PagesMap
-from tsviz.replay.snapshot import STATES, Pool, RequestLine, Snapshot, TraceHead
+from tsviz.replay.pages.values import PageGroup, PageLife, PagesMap
+from tsviz.replay.recorded.snapshot import STATES, Pool, RequestLine, Snapshot, TraceHead
 
 from .measure import Line
 from .u1_step import COLUMNS, ROWS

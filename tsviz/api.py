@@ -15,14 +15,14 @@ from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
 from tsviz.query.opening import LeftOut, open_several, open_with_tables
 from tsviz.query.paths import bundles_of, unnamed
-from tsviz.replay.filled import fill, needs_plans, open_filled
-from tsviz.replay.index import build_index, open_indexed
+from tsviz.replay.reexecution.filled import fill, needs_plans, open_filled
+from tsviz.replay.reexecution.index import build_index, open_indexed
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle
 
 if TYPE_CHECKING:
+    from tsviz.replay.recorded.snapshot import RecordedView
     from tsviz.replay.session import Session
-    from tsviz.replay.snapshot import RecordedView
 
 _MEMORY_BYTES = 1 << 30
 
@@ -117,7 +117,7 @@ class Trace:
 
         `view().snapshot(12)` is what the screen shows at round 12. Raises KeyError naming the parts there are.
         """
-        from tsviz.replay.recorded import open_view
+        from tsviz.replay.view import open_view
 
         return open_view(self.bundles[trace], node, rank)
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from tests.trace.test_crash import wait_for
 from tsviz.replay.overview import overview
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.scheduler import compat
 from tsviz.trace.reader import open_bundle
 

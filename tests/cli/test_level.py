@@ -10,8 +10,8 @@ import pytest
 import tsviz as library
 from tests.cli.conftest import Tsviz
 from tests.trace.lives import record
-from tsviz.replay.filled import fill, filled
-from tsviz.replay.recorded import open_view
+from tsviz.replay.reexecution.filled import fill, filled
+from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
 from tsviz.trace.catalogue import PLAN_TABLES
 from tsviz.trace.reader import open_bundle

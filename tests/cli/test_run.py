@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.reader import Part, open_bundle
 

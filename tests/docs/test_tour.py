@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.tour import DOCUMENT, ROOT, Walk, walks
 from tests.docs.walk import screen_text, walked
-from tsviz.replay.index import build_index
+from tsviz.replay.reexecution.index import build_index
 from tsviz.trace.reader import open_bundle
 
 WALKS = walks()

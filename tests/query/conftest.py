@@ -11,7 +11,7 @@ import pytest
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
 from tsviz.query.paths import bundles_of
-from tsviz.replay.index import build_index, open_indexed
+from tsviz.replay.reexecution.index import build_index, open_indexed
 from tsviz.trace.reader import open_bundle
 
 from .fakes import FakeBundle, FakePart, save

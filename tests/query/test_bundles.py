@@ -14,7 +14,7 @@ from tsviz.cli.sql import command as sql_command
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
 from tsviz.query.paths import bundles_of
-from tsviz.replay.index import build_index, open_indexed
+from tsviz.replay.reexecution.index import build_index, open_indexed
 from tsviz.scheduler import compat
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.decided import DECIDED

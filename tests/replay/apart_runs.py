@@ -9,8 +9,8 @@ from tsviz.engine.configs import GroupKind, GroupOptions, SchedulerOptions
 from tsviz.engine.cost import DeviceCost
 from tsviz.engine.simulated import SimulatedOptions
 from tsviz.engine.workloads.model import Span, WorkRequest
-from tsviz.replay.scenario import Scenario
-from tsviz.replay.scenario_run import MemoryPart, record_bundle, run_in_memory
+from tsviz.replay.scenario.run import MemoryPart, record_bundle, run_in_memory
+from tsviz.replay.scenario.scenario import Scenario
 from tsviz.scheduler import compat as twin
 from tsviz.trace.reader import Bundle, open_bundle
 

@@ -18,10 +18,10 @@ from tests.trace.reading_process import damaged
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
 from tsviz.query.problem import QueryError
-from tsviz.replay import index as indexes
-from tsviz.replay.findings import check_part
+from tsviz.replay.findings.scan import check_part
 from tsviz.replay.hits import hits
-from tsviz.replay.why import facts_of
+from tsviz.replay.reexecution import index as indexes
+from tsviz.replay.why.answer import facts_of
 from tsviz.trace import reader
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.errors import TraceError

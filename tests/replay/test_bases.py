@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from tests.trace.lives import ROLES, record
-from tsviz.replay import life_of
-from tsviz.replay.bases import bases_directory, make_bases
-from tsviz.replay.block_tables import RecordedTables
-from tsviz.replay.distinct import Starts, distinct
-from tsviz.replay.held import held_pages
-from tsviz.replay.recorded import PartView, open_view
-from tsviz.replay.source_bases import BasedTables
+from tsviz.replay.recorded import life_of
+from tsviz.replay.recorded.bases import bases_directory, make_bases
+from tsviz.replay.recorded.block_tables import RecordedTables
+from tsviz.replay.recorded.distinct import Starts, distinct
+from tsviz.replay.recorded.held import held_pages
+from tsviz.replay.recorded.source_bases import BasedTables
+from tsviz.replay.view import PartView, open_view
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.tables import TABLE_CHANGES
 

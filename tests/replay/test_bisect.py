@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.replay.bisect import BadVersions, CannotBegin, CannotRun, Compared, Outcome, Ran, bisect, chosen
-from tsviz.replay.bisect_runner import job_of, runner_text
-from tsviz.replay.bisect_versions import NoIndex, Versions, available_versions, read_result
-from tsviz.replay.repro_data import closed_loop
+from tsviz.replay.bisect.runner import job_of, runner_text
+from tsviz.replay.bisect.search import BadVersions, CannotBegin, CannotRun, Compared, Outcome, Ran, bisect, chosen
+from tsviz.replay.bisect.versions import NoIndex, Versions, available_versions, read_result
+from tsviz.replay.repro.data import closed_loop
 from tsviz.scheduler import compat as twin
 
 from .apart_runs import locked, record

@@ -14,9 +14,9 @@ from tests.conformance.notation import full
 from tests.incidents.scene import Scene
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
-from tsviz.replay.blame import AGAIN, OPEN, OWN_CAUSES, TPOT, TTFT, Lost, blame, class_of, shares
-from tsviz.replay.index import build_index
-from tsviz.replay.why import facts_of
+from tsviz.replay.lost.blame import AGAIN, OPEN, OWN_CAUSES, TPOT, TTFT, Lost, blame, class_of, shares
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.why.answer import facts_of
 from tsviz.scheduler import compat
 from tsviz.scheduler import decisions as d
 from tsviz.trace.reader import Bundle, open_bundle

@@ -11,23 +11,24 @@ import pyarrow as pa
 import pytest
 
 from tests.replay.row_groups import cut_into_groups
-from tsviz.replay import index, life_of
-from tsviz.replay.blame import blame
-from tsviz.replay.call_log import CallLog
-from tsviz.replay.findings import CHECKS, check_part
-from tsviz.replay.index import build_index
+from tsviz.replay.findings.scan import CHECKS, check_part
 from tsviz.replay.inside import Inside
-from tsviz.replay.invented import Grown, InventedTokens
-from tsviz.replay.live_bytes import to_bytes
-from tsviz.replay.live_run import LiveRun
-from tsviz.replay.live_state import live_state
-from tsviz.replay.lives import Lives
+from tsviz.replay.live.as_bytes import to_bytes
+from tsviz.replay.live.run import LiveRun
+from tsviz.replay.live.state import live_state
+from tsviz.replay.lost.blame import blame
+from tsviz.replay.recorded import life_of
+from tsviz.replay.recorded.lives import Lives
+from tsviz.replay.reexecution import index
+from tsviz.replay.reexecution.call_log import CallLog
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.reexecution.invented import Grown, InventedTokens
 from tsviz.replay.slice import write_slice
-from tsviz.replay.stops import NotKnown
-from tsviz.replay.why import facts_of, why
-from tsviz.replay.why_facts import Facts
-from tsviz.replay.why_tree import Answer
-from tsviz.replay.why_turns import Turns
+from tsviz.replay.stops.story import NotKnown
+from tsviz.replay.why.answer import facts_of, why
+from tsviz.replay.why.facts import Facts
+from tsviz.replay.why.tree import Answer
+from tsviz.replay.why.turns import Turns
 from tsviz.trace import reader
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.reader import Part, open_bundle

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.replay.index import build_index
+from tsviz.replay.reexecution.index import build_index
 from tsviz.trace.reader import open_bundle
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tsviz.replay.diff import diff, diff_ranks, first_to_disagree
-from tsviz.replay.diff_figures import RequestFigures, figures_of
-from tsviz.replay.diff_requests import align, errors
-from tsviz.replay.diff_rows import Difference, _first_unequal
-from tsviz.replay.diff_words import diff_words
-from tsviz.replay.merge import CannotMerge, axis_of, merge
+from tsviz.replay.diff.axis import CannotMerge, axis_of, merge
+from tsviz.replay.diff.compare import diff, diff_ranks, first_to_disagree
+from tsviz.replay.diff.rows import Difference, _first_unequal
+from tsviz.replay.diff.words import diff_words
+from tsviz.replay.figures.requests import align, errors
+from tsviz.replay.figures.run import RequestFigures, figures_of
 from tsviz.trace.reader import open_bundle
 
 oracle = pytest.mark.oracle
@@ -88,8 +88,8 @@ def test_figures_of_a_what_if_are_those_of_its_bundle(record: Any, part_of: Any,
     import importlib
 
     from tsviz.cli.main import main
-    from tsviz.replay.whatif import study
-    from tsviz.replay.whatif_knobs import parse_change
+    from tsviz.replay.whatif.knobs import parse_change
+    from tsviz.replay.whatif.study import study
 
     source = record("--pages", "65")
     out = tmp_path / "changed"

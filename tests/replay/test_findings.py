@@ -13,12 +13,12 @@ import pytest
 from tests.conformance.notation import full, sliding
 from tests.incidents.scene import Scene
 from tsviz.query.problem import Kind, Problem, QueryError
-from tsviz.replay.findings import BY_NAME, CHECKS, check_kept, check_part
-from tsviz.replay.findings_model import Checked
-from tsviz.replay.findings_reference import reference
-from tsviz.replay.index import build_index
-from tsviz.replay.predicates import Finding
-from tsviz.replay.why import facts_of
+from tsviz.replay.findings.model import Checked
+from tsviz.replay.findings.reference import reference
+from tsviz.replay.findings.scan import BY_NAME, CHECKS, check_kept, check_part
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.scenario.predicates import Finding
+from tsviz.replay.why.answer import facts_of
 from tsviz.scheduler import compat
 from tsviz.trace.reader import Bundle, Part, open_bundle
 
@@ -162,7 +162,7 @@ def test_a_question_without_an_answer_ends_one_check(monkeypatch: pytest.MonkeyP
         def ask(*_: Any) -> None:
             raise QueryError(Problem(Kind.MEMORY, "could not allocate"))
 
-        without_memory.setattr("tsviz.replay.findings_recorded._ask", ask)
+        without_memory.setattr("tsviz.replay.findings.recorded._ask", ask)
         before = made()
     assert before["recompute_tax"] == "not_checkable" and before["livelock"] == "not_found"
     assert made() == before | {"recompute_tax": "not_found", "low_hit_rate": "not_found"}

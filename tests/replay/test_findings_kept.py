@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.replay import findings
-from tsviz.replay.findings import CHECKS, check_kept, check_part
-from tsviz.replay.findings_model import Checked
-from tsviz.replay.index import build_index
-from tsviz.replay.why import facts_of
-from tsviz.replay.why_facts import Facts
+from tsviz.replay.findings import scan as findings
+from tsviz.replay.findings.model import Checked
+from tsviz.replay.findings.scan import CHECKS, check_kept, check_part
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.why.answer import facts_of
+from tsviz.replay.why.facts import Facts
 from tsviz.trace.errors import Damaged
 from tsviz.trace.reader import open_bundle
 

@@ -17,7 +17,7 @@ import pytest
 from tests.trace.recording_process import recorded, serve
 from tsviz.replay.follow import Follower
 from tsviz.replay.follow_values import FINISHED, KILLED, LIVE, Look
-from tsviz.replay.recorded import open_view
+from tsviz.replay.view import open_view
 from tsviz.trace import layout, writer
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.errors import Damaged

@@ -14,7 +14,7 @@ from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
 from tsviz.query.problem import Kind, Problem, QueryError
 from tsviz.replay.hits import LIMITS, Hits, Near, Unknown, Wanted, hits, hits_apart
-from tsviz.replay.index import build_index, open_indexed
+from tsviz.replay.reexecution.index import build_index, open_indexed
 from tsviz.trace.reader import open_bundle
 
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.lives import Life, plain
-from tsviz.replay.keyframe_book import Keyframe
-from tsviz.replay.keyframes import Block, state_digest, write_block
-from tsviz.replay.packed import pack, unpack
+from tsviz.replay.keyframes.book import Keyframe
+from tsviz.replay.keyframes.keyframe import Block, state_digest, write_block
+from tsviz.replay.keyframes.packed import pack, unpack
 from tsviz.scheduler.invariants import check
 from tsviz.scheduler.scheduler import Scheduler
 from tsviz.trace.errors import Damaged

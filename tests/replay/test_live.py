@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tsviz.replay.index import build_index
-from tsviz.replay.keyframe_files import KeyframeFiles
-from tsviz.replay.live_bytes import from_bytes, to_bytes
-from tsviz.replay.live_run import Known, LiveRun, Place
-from tsviz.replay.live_state import Seen, live_state, plan_rows
-from tsviz.replay.reexecute import Reexecution
+from tsviz.replay.live.as_bytes import from_bytes, to_bytes
+from tsviz.replay.live.run import Known, LiveRun, Place
+from tsviz.replay.live.state import Seen, live_state, plan_rows
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.reexecution.keyframe_files import KeyframeFiles
+from tsviz.replay.reexecution.run import Reexecution
 from tsviz.replay.slice import write_slice
 from tsviz.scheduler import compat
 from tsviz.scheduler import decisions as d
@@ -103,7 +103,7 @@ def test_keyframes_of_an_index_lead_to_the_same_states(
 ) -> None:
     """From keyframes of every seventh round, states are as in a straight run; a lost file is no harm."""
     monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
-    monkeypatch.setattr("tsviz.replay.derive.KeyframeWriter", _every_seventh)
+    monkeypatch.setattr("tsviz.replay.reexecution.derive.KeyframeWriter", _every_seventh)
     index = build_index(part)
     straight = _Straight(part).states
     files = KeyframeFiles(index.directory, part)
@@ -117,7 +117,7 @@ def test_keyframes_of_an_index_lead_to_the_same_states(
 
 
 def _every_seventh(directory: Path, part: Part) -> Any:
-    from tsviz.replay.keyframe_files import KeyframeWriter
+    from tsviz.replay.reexecution.keyframe_files import KeyframeWriter
 
     return KeyframeWriter(directory, part, every_rounds=7)
 

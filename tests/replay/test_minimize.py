@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.replay.minimize import DoesNotHold, Minimized, Step, Stopped, minimize
-from tsviz.replay.minimize_order import PASSES
-from tsviz.replay.minimize_starts import starts
-from tsviz.replay.predicates import Absent, named_predicate
-from tsviz.replay.predicates_text import parse_predicate
-from tsviz.replay.scenario import Scenario
-from tsviz.replay.scenario_read import read_scenario
+from tsviz.replay.minimize.order import PASSES
+from tsviz.replay.minimize.shrink import DoesNotHold, Minimized, Step, Stopped, minimize
+from tsviz.replay.minimize.starts import starts
+from tsviz.replay.scenario.predicates import Absent, named_predicate
+from tsviz.replay.scenario.predicates_text import parse_predicate
+from tsviz.replay.scenario.read import read_scenario
+from tsviz.replay.scenario.scenario import Scenario
 from tsviz.trace.reader import Part
 
 from .apart_runs import calm, locked, record, request, run, scenario

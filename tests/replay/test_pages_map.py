@@ -14,14 +14,14 @@ import pytest
 from tests.replay.conftest import Record
 from tests.trace.lives import ROLES
 from tests.trace.lives import record as record_life
-from tsviz.replay import pages_values as v
-from tsviz.replay.index import build_index
-from tsviz.replay.live_pages import tier_of
-from tsviz.replay.pages_live import with_live
-from tsviz.replay.pages_map import PagesHistory
-from tsviz.replay.pages_values import PagesMap
-from tsviz.replay.recorded import PartView, open_view
-from tsviz.replay.reexecute import Reexecution
+from tsviz.replay.live.pages import tier_of
+from tsviz.replay.pages import values as v
+from tsviz.replay.pages.live import with_live
+from tsviz.replay.pages.map import PagesHistory
+from tsviz.replay.pages.values import PagesMap
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.reexecution.run import Reexecution
+from tsviz.replay.view import PartView, open_view
 from tsviz.scheduler.scheduler import Scheduler
 from tsviz.trace.reader import Part, open_bundle
 

@@ -13,8 +13,8 @@ import pytest
 
 from tests.trace.lives import ROLES, record
 from tsviz.adapters.tokenspeed import engine_of, recording_module
-from tsviz.replay.recorded import open_view
-from tsviz.replay.snapshot import BlockTable, Snapshot
+from tsviz.replay.recorded.snapshot import BlockTable, Snapshot
+from tsviz.replay.view import open_view
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.reader import open_bundle

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.replay.repro import Repro, make_repro
-from tsviz.replay.repro_data import TooLong, recorded_calls
-from tsviz.replay.scenario import NotAScenario
+from tsviz.replay.repro.data import TooLong, recorded_calls
+from tsviz.replay.repro.script import Repro, make_repro
+from tsviz.replay.scenario.scenario import NotAScenario
 from tsviz.replay.slice import write_slice
 from tsviz.scheduler import compat as twin
 
@@ -75,7 +75,7 @@ def test_strings_of_a_trace_are_literals(tmp_path: Path) -> None:
 
 def test_a_trace_that_is_too_long_is_refused_with_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More rounds than a script may have are an error that says how many and what to do."""
-    monkeypatch.setattr("tsviz.replay.repro_data.MAX_ROUNDS", 10)
+    monkeypatch.setattr("tsviz.replay.repro.data.MAX_ROUNDS", 10)
     part = record(locked(), tmp_path / "t").parts[0]
     with pytest.raises(TooLong, match="at most 10 fit a script: minimize"):
         recorded_calls(part, twin, 20)

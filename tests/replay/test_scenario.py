@@ -11,11 +11,11 @@ import pytest
 from tsviz.cli.main import main
 from tsviz.engine.workloads.model import Span, WorkRequest
 from tsviz.query.problem import QueryError
-from tsviz.replay.predicates import NAMED, Absent, Finding, named_predicate
-from tsviz.replay.predicates_text import UnknownFinding, parse_predicate
-from tsviz.replay.scenario import NotAScenario, behind, cut
-from tsviz.replay.scenario_read import read_scenario
-from tsviz.replay.scenario_tokens import SpanBook
+from tsviz.replay.scenario.predicates import NAMED, Absent, Finding, named_predicate
+from tsviz.replay.scenario.predicates_text import UnknownFinding, parse_predicate
+from tsviz.replay.scenario.read import read_scenario
+from tsviz.replay.scenario.scenario import NotAScenario, behind, cut
+from tsviz.replay.scenario.tokens import SpanBook
 from tsviz.trace.reader import open_bundle
 
 from .apart_runs import calm, locked, record, request, run, scenario

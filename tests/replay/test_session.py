@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import tsviz
-from tsviz.replay.live import Live, Nothing
-from tsviz.replay.live_bytes import to_bytes
-from tsviz.replay.live_state import LiveState
+from tsviz.replay.live.as_bytes import to_bytes
+from tsviz.replay.live.ask import Live, Nothing
+from tsviz.replay.live.state import LiveState
 from tsviz.replay.session import NoHit, Position, Session
 from tsviz.replay.slice import write_slice
 from tsviz.trace import layout
@@ -186,7 +186,7 @@ def test_a_killed_worker_is_started_again(session: Session) -> None:
 )
 def test_a_worker_that_is_none_is_a_value(monkeypatch: pytest.MonkeyPatch, code: str, cause: str) -> None:
     """One that says nothing is stopped, one that ends or talks nonsense is given up: each is a `Nothing`."""
-    monkeypatch.setattr("tsviz.replay.live.WORKER", [sys.executable, "-c", code])
+    monkeypatch.setattr("tsviz.replay.live.ask.WORKER", [sys.executable, "-c", code])
     live = Live(TRACES / "retract-and-grant", "F", 0, 1, 310, hang_seconds=0.5)
     found = live.state((5, None), 20)
     live.close()

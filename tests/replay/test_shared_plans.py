@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.trace.lives import ROLES, record
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.scheduler import compat
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.tokens import FULL, IDENTITY

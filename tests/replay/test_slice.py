@@ -9,18 +9,18 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from tsviz.replay.blame import BEFORE_SLICE, blame, left_out
-from tsviz.replay.findings import BY_NAME, check_part
-from tsviz.replay.index import build_index
+from tsviz.replay.findings.scan import BY_NAME, check_part
+from tsviz.replay.lost.blame import BEFORE_SLICE, blame, left_out
 from tsviz.replay.overview import overview
-from tsviz.replay.recorded import PartView
-from tsviz.replay.reexecute import NoKeyframe
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.reexecution.run import NoKeyframe
+from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.slice import BadRange, write_slice
-from tsviz.replay.verify import verify
-from tsviz.replay.whatif import study
-from tsviz.replay.whatif_source import CannotRetime
-from tsviz.replay.why import facts_of
-from tsviz.replay.why_causes import retraction
+from tsviz.replay.view import PartView
+from tsviz.replay.whatif.source import CannotRetime
+from tsviz.replay.whatif.study import study
+from tsviz.replay.why.answer import facts_of
+from tsviz.replay.why.causes import retraction
 from tsviz.scheduler import compat as twin
 from tsviz.trace import compact
 from tsviz.trace.reader import Bundle, open_bundle

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.replay.index import build_index
 from tsviz.replay.inside import Inside
-from tsviz.replay.recorded import PartView
-from tsviz.replay.stops import ADMITTED, IN_PLACE, REFUSED, RETRACTED, STUCK, NotKnown, RoundStory
-from tsviz.replay.stops_words import Groups, chunk, spans
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.stops.story import ADMITTED, IN_PLACE, REFUSED, RETRACTED, STUCK, NotKnown, RoundStory
+from tsviz.replay.stops.words import Groups, chunk, spans
+from tsviz.replay.view import PartView
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).parents[2] / "traces"

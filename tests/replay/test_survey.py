@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.replay import survey
-from tsviz.replay.findings import CHECKS
-from tsviz.replay.lost_keys import LostKey
-from tsviz.replay.survey import Answer, Extent, Failed, Looked, LostTime, Plan, Progress, from_json, to_json
-from tsviz.replay.survey_child import Survey
+from tsviz.replay.findings.scan import CHECKS
+from tsviz.replay.lost.keys import LostKey
+from tsviz.replay.survey import ask as survey
+from tsviz.replay.survey.ask import Answer, Extent, Failed, Looked, LostTime, Plan, Progress, from_json, to_json
+from tsviz.replay.survey.child import Survey
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).parents[2] / "traces"

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from tests.trace.lives import ROLES, record
-from tsviz.replay.recorded import open_view
-from tsviz.replay.timeline import CELLS, Timeline, edges
+from tsviz.replay.recorded.timeline import CELLS, Timeline, edges
+from tsviz.replay.view import open_view
 from tsviz.trace.reader import open_bundle
 
 

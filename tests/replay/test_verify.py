@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.trace.lives import record
-from tsviz.replay.verify import Verification, verify
+from tsviz.replay.reexecution.verify import Verification, verify
 from tsviz.trace.reader import open_bundle
 
 SEED, ROUND = 101, 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tsviz.replay.fit import fit
+from tsviz.replay.whatif.fit import fit
 
 ONES = np.ones(6)
 TOKENS = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tsviz.replay.whatif import study
-from tsviz.replay.whatif_knobs import BadKnob, parse_change
-from tsviz.replay.whatif_source import CannotRetime
+from tsviz.replay.whatif.knobs import BadKnob, parse_change
+from tsviz.replay.whatif.source import CannotRetime
+from tsviz.replay.whatif.study import study
 from tsviz.trace.reader import Part
 
 pytestmark = pytest.mark.oracle

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tsviz.replay.diff_figures import figures_of
-from tsviz.replay.retime_cost import fit_costs
-from tsviz.replay.whatif import study
-from tsviz.replay.whatif_knobs import BadKnob, parse_change
-from tsviz.replay.whatif_source import CannotRetime
-from tsviz.replay.whatif_sweep import BadPredicate, Predicate, find_smallest, parse_axis, sweep
-from tsviz.replay.whatif_turn import RefusedConfig
+from tsviz.replay.figures.run import figures_of
+from tsviz.replay.whatif.cost import fit_costs
+from tsviz.replay.whatif.knobs import BadKnob, parse_change
+from tsviz.replay.whatif.source import CannotRetime
+from tsviz.replay.whatif.study import study
+from tsviz.replay.whatif.sweep import BadPredicate, Predicate, find_smallest, parse_axis, sweep
+from tsviz.replay.whatif.turn import RefusedConfig
 
 pytestmark = pytest.mark.oracle
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.replay.causes import REFUSED
-from tsviz.replay.index import build_index
-from tsviz.replay.why import CannotSay, facts_of, why
-from tsviz.replay.why_facts import Facts
-from tsviz.replay.why_tree import Answer, Branch
-from tsviz.replay.why_turns import Turns
+from tsviz.replay.decided.causes import REFUSED
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.why.answer import CannotSay, facts_of, why
+from tsviz.replay.why.facts import Facts
+from tsviz.replay.why.tree import Answer, Branch
+from tsviz.replay.why.turns import Turns
 from tsviz.scheduler import decisions as d
 from tsviz.trace.reader import open_bundle
 

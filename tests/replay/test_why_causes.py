@@ -11,10 +11,10 @@ import pytest
 
 from tests.conformance.notation import full, state
 from tests.incidents.scene import Scene
-from tsviz.replay.why import facts_of, why
-from tsviz.replay.why_causes import EXPLAINED
-from tsviz.replay.why_tree import Answer, Branch
-from tsviz.replay.why_turns import Turns
+from tsviz.replay.why.answer import facts_of, why
+from tsviz.replay.why.causes import EXPLAINED
+from tsviz.replay.why.tree import Answer, Branch
+from tsviz.replay.why.turns import Turns
 from tsviz.scheduler import compat
 from tsviz.scheduler import decisions as d
 from tsviz.trace.reader import open_bundle

@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.trace.test_crash import ROOT, logged, wait_for
 from tsviz.cli.main import main as tsviz
 from tsviz.replay.overview import overview
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.scheduler import compat
 from tsviz.trace.reader import open_bundle
 
@@ -68,7 +68,7 @@ def keeper_of(bundle: Path) -> int:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"tsviz.replay.ring_keeper" in words and f"{bundle}.ring".encode() in words:
+            if b"tsviz.replay.ring.keeper" in words and f"{bundle}.ring".encode() in words:
                 return int(entry.name)
     raise LookupError("no keeper")
 

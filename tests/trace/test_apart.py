@@ -16,7 +16,7 @@ from tests.trace.lives import record
 from tests.trace.recording_process import recorded
 from tests.trace.test_followers import step
 from tests.trace.test_full_disk import wait_for
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.errors import CannotRecord
 from tsviz.trace.lock import ALIVE, recorder_of

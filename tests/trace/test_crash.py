@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.trace import compact, layout
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle

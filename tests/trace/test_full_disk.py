@@ -14,7 +14,7 @@ import pytest
 
 from tests.trace.recording_process import recorded
 from tests.trace.test_followers import assert_whole, step
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.trace import compact, segments, writer
 from tsviz.trace.errors import CannotRecord
 from tsviz.trace.lock import GONE, recorder_of

@@ -11,11 +11,11 @@ import pytest
 
 from tests.trace import lives
 from tests.trace.lives import record
-from tsviz.replay.index import build_index
 from tsviz.replay.overview import overview
-from tsviz.replay.recorded import open_view
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.slice import write_slice
-from tsviz.replay.verify import verify
+from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.backlog import Backlog
@@ -113,7 +113,7 @@ def test_a_ring_is_cut_where_plans_are_missing(
     real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Segments whose plans were dropped are sealed and dropped like others, and what is kept verifies."""
-    from tsviz.replay.ring_keeper import keep
+    from tsviz.replay.ring.keeper import keep
 
     monkeypatch.setattr(lives, "BundleWriter", dropping(BundleWriter))
     record(real, tmp_path / "b.ring", 601, tokens="identity", ring=RingOptions(700e-9, None))

@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 
 from tests.trace.reading_process import everything
-from tsviz.replay.recorded import open_view
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
+from tsviz.replay.view import open_view
 from tsviz.trace.reader import open_bundle
 
 GOLDEN = sorted(path.parent for path in (Path(__file__).parent / "golden").glob("*/*/bundle.json"))

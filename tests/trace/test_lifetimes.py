@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.trace.lives import ROLES, Life, record
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.trace.reader import Part, open_bundle
 
 SEEDS = range(100, 108)

@@ -13,10 +13,10 @@ import pytest
 from tests.trace.lives import ROLES, record
 from tests.trace.test_identity import needles, planted
 from tsviz.replay.overview import overview
-from tsviz.replay.redact import write_redacted
+from tsviz.replay.redaction.redact import write_redacted
+from tsviz.replay.redaction.survives import survey
+from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.slice import write_slice
-from tsviz.replay.survives import survey
-from tsviz.replay.verify import verify
 from tsviz.scheduler import compat
 from tsviz.trace import privacy
 from tsviz.trace.columns import INTS, TEXT, Table

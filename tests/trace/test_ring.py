@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.trace.lives import record
-from tsviz.replay.ring_join import PartRing
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
+from tsviz.replay.ring.join import PartRing
 from tsviz.scheduler import compat
 from tsviz.trace import layout, privacy
 from tsviz.trace.reader import Part, open_bundle

@@ -20,10 +20,10 @@ from tests.trace.lives import record
 from tests.trace.test_ring import STEPS
 from tsviz.cli.main import main
 from tsviz.replay.overview import overview
-from tsviz.replay.ring_http import HEADER, HTTP_FILE, serve
-from tsviz.replay.ring_keeper import Keeper, Told, keep
-from tsviz.replay.ring_triggers import BadTrigger, watching
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
+from tsviz.replay.ring.http import HEADER, HTTP_FILE, serve
+from tsviz.replay.ring.keeper import Keeper, Told, keep
+from tsviz.replay.ring.triggers import BadTrigger, watching
 from tsviz.scheduler import compat
 from tsviz.trace import layout
 from tsviz.trace.reader import open_bundle
@@ -110,7 +110,7 @@ def test_a_ring_without_locks_ends_with_its_program(
     ringed: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither closed nor locked: once the program has ended, what is there is written out as a crash."""
-    monkeypatch.setattr("tsviz.replay.ring_keeper._CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("tsviz.replay.ring.keeper._CLOSE_SECONDS", 0.0)
     home = ringed("signal:USR2")
     (home / "end.json").unlink()
     assert keep(home, Told(io.BytesIO(b"0"))) == 0

@@ -16,7 +16,7 @@ import pytest
 from tests.trace.recording_process import recorded
 from tests.trace.test_followers import step
 from tests.trace.test_full_disk import wait_for
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
 from tsviz.scheduler import compat
 from tsviz.trace import segments, writer
 from tsviz.trace.errors import FellBehind

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tsviz.executor.order import check_ops
 from tsviz.executor.recorded_ops import read_ops
-from tsviz.replay.recorded import open_view
-from tsviz.replay.verify import verify
+from tsviz.replay.reexecution.verify import verify
+from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
 from tsviz.trace.reader import open_bundle
 

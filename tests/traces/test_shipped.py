@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tsviz.adapters.tokenspeed import PackageMissing, load_real
-from tsviz.replay.recorded import open_view
-from tsviz.replay.snapshot import Snapshot
-from tsviz.replay.verify import verify
+from tsviz.replay.recorded.snapshot import Snapshot
+from tsviz.replay.reexecution.verify import verify
+from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
 from tsviz.trace.reader import Bundle, open_bundle
 

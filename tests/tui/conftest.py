@@ -11,9 +11,9 @@ import textual.pilot
 from textual.timer import Timer
 
 from tests.tui.quiet import quiet
-from tsviz.replay.index import build_index
-from tsviz.replay.recorded import open_view
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.view import open_view
 from tsviz.trace.reader import open_bundle
 from tsviz.tui.screens.main import MainScreen
 

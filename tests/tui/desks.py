@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.tui.fakes import FullView
-from tsviz.replay.blame import Run
-from tsviz.replay.lost_keys import LostCause, LostKey, LostPhase
-from tsviz.replay.sides import Figure, Lane, Met, MetSome, Sides
-from tsviz.replay.survey import Extent, HitPlaces, HitTotal, Looked, LostTime, Plan, Progress
+from tsviz.replay.diff.sides import Figure, Lane, Met, MetSome, Sides
+from tsviz.replay.lost.blame import Run
+from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
+from tsviz.replay.survey.ask import Extent, HitPlaces, HitTotal, Looked, LostTime, Plan, Progress
 from tsviz.tui.grid import Columns
 from tsviz.tui.language import LanguageLoader
 from tsviz.tui.queries import Saved, Total

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
-from tsviz.replay.snapshot import (
+from tsviz.replay.recorded.snapshot import (
     STATES,
     BlockTable,
     Pool,

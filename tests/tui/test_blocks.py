@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tsviz.replay.snapshot import BlockTable
+from tsviz.replay.recorded.snapshot import BlockTable
 from tsviz.tui.lines import Document
 from tsviz.tui.panes.blocks import changes, grid, ranges
 

@@ -13,9 +13,9 @@ from textual.widgets import Input
 from tests.tui.desks import MET, SIDES, FakeDesk
 from tests.tui.fakes import FullView
 from tests.tui.helpers import compare, compare_both, main_screen, rest, screen_text
-from tsviz.replay.sides import MetSome, Sides
-from tsviz.replay.survey import Failed
-from tsviz.replay.survey_child import Survey
+from tsviz.replay.diff.sides import MetSome, Sides
+from tsviz.replay.survey.ask import Failed
+from tsviz.replay.survey.child import Survey
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.screens.ask_line import AskLine
 from tsviz.tui.screens.compare import CompareScreen

@@ -10,8 +10,8 @@ from textual.pilot import Pilot
 from tests.tui.desks import CHECKED, FakeDesk
 from tests.tui.fakes import HEAD, FullView
 from tests.tui.helpers import pane_text, rest
-from tsviz.replay.snapshot import Frontier
-from tsviz.replay.survey import Extent, Plan, Progress
+from tsviz.replay.recorded.snapshot import Frontier
+from tsviz.replay.survey.ask import Extent, Plan, Progress
 from tsviz.tui.app import DebuggerApp
 
 UNKNOWN = (Plan(2), Extent("P/0", "none", 0, 300), *CHECKED[:2])

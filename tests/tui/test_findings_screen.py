@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from tests.tui.desks import CHECKED, FOUND, FakeDesk
 from tests.tui.fakes import FullView
 from tests.tui.helpers import compare, compare_both, pane_text, rest, screen_text
-from tsviz.replay.survey import Extent, Failed, Plan, Progress
+from tsviz.replay.survey.ask import Extent, Failed, Plan, Progress
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.screens.findings import FindingsScreen
 from tsviz.tui.screens.main import MainScreen

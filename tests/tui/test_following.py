@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from tests.tui.fakes import HEAD, FullView
 from tests.tui.helpers import compare_both, main_screen, pane_text, press, settle
 from tsviz.replay.follow_values import ALIVE, FINISHED, GONE, KILLED, LIVE, UNKNOWN, Look
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.tui import following
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.following import Follow, follow_spans

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.tui.fakes import HEAD, FakeView, by_formula
-from tsviz.replay.snapshot import RequestLine
-from tsviz.replay.stops import NotKnown
+from tsviz.replay.recorded.snapshot import RequestLine
+from tsviz.replay.stops.story import NotKnown
 from tsviz.tui.fetch import Failure, Fetcher
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame, make_listing
 

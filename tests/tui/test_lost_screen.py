@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from tests.tui.desks import LOST, FakeDesk
 from tests.tui.fakes import FullView
 from tests.tui.helpers import compare, compare_both, rest, screen_text
-from tsviz.replay.survey import Extent, Failed, Progress
+from tsviz.replay.survey.ask import Extent, Failed, Progress
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.causes import CAUSES
 from tsviz.tui.screens.lost import LostScreen
@@ -135,7 +135,7 @@ async def test_ways_to_ask_anew() -> None:
 
 def test_every_cause_has_a_mark() -> None:
     """Causes of verdicts and of lost time, none more."""
-    from tsviz.replay.blame import OWN_CAUSES
+    from tsviz.replay.lost.blame import OWN_CAUSES
     from tsviz.scheduler.decisions import CAUSES as DECIDED
 
     assert set(CAUSES) == {*DECIDED, *OWN_CAUSES}

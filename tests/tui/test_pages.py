@@ -12,10 +12,10 @@ from textual.widgets import Input
 
 from tests.tui.fakes import HEAD, FakeView
 from tests.tui.helpers import compare, compare_both, main_screen, screen_text, settle
-from tsviz.replay import pages_values as v
-from tsviz.replay.index import build_index
-from tsviz.replay.pages_values import PageGroup, PageLife, PagesMap
-from tsviz.replay.recorded import open_view
+from tsviz.replay.pages import values as v
+from tsviz.replay.pages.values import PageGroup, PageLife, PagesMap
+from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.view import open_view
 from tsviz.trace.reader import open_bundle
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.pages_keys import PAGES_KEYS

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tui.helpers import press, rest
 from tsviz.replay.identity import Replaced, identity
-from tsviz.replay.survey import Failed, Plan
+from tsviz.replay.survey.ask import Failed, Plan
 from tsviz.trace.reader import open_bundle
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.desk import TraceDesk

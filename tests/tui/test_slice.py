@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.tui.helpers import main_screen, pane_text, press, rest, screen_text, settle
-from tsviz.replay.index import build_index
-from tsviz.replay.recorded import PartView, open_view
+from tsviz.replay.recorded.timeline import CODES
+from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.slice import write_slice
-from tsviz.replay.timeline import CODES
+from tsviz.replay.view import PartView, open_view
 from tsviz.trace.reader import open_bundle
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.screens.pages import PagesScreen

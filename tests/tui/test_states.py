@@ -11,7 +11,7 @@ from textual.widgets import Input
 from tests.tui.desks import FakeDesk
 from tests.tui.fakes import HEAD, FakeView, FullView, IndexedLater, StillView, by_formula
 from tests.tui.helpers import pane_text, press, rest, screen_text, settle
-from tsviz.replay.snapshot import BlockTable, Preparing, RequestLine, Row, Transfer
+from tsviz.replay.recorded.snapshot import BlockTable, Preparing, RequestLine, Row, Transfer
 from tsviz.tui.app import DebuggerApp, run
 from tsviz.tui.panes.states import too_small
 from tsviz.tui.scene import Scene
@@ -253,9 +253,9 @@ async def test_too_small_says_so_kindly_and_still_quits(size: tuple[int, int]) -
 
 
 async def test_other_screens_say_that_there_is_no_room_and_come_back() -> None:
-    """At 40x10 findings, SQL and pages are that sentence alone; at 80x24 they are as before."""
+    """At 40x10 findings, breakpoints and pages are that sentence alone; at 80x24 they are as before."""
     async with DebuggerApp(FullView(), start_round=61, desk=FakeDesk()).run_test(size=(80, 24)) as pilot:
-        for key in ("f", "q", "m"):
+        for key in ("f", "b", "m"):
             await press(pilot, key)
             await rest(pilot)
             before = screen_text(pilot.app)

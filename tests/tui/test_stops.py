@@ -9,8 +9,8 @@ import pytest
 from tests.tui.conftest import Incident
 from tests.tui.fakes import HEAD, FullView
 from tests.tui.helpers import compare, pane_text, press, settle
-from tsviz.replay.snapshot import Frontier
-from tsviz.replay.stops import NotKnown
+from tsviz.replay.recorded.snapshot import Frontier
+from tsviz.replay.stops.story import NotKnown
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.panes.header import header
 from tsviz.tui.panes.inspector import VIEWS

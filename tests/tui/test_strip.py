@@ -11,8 +11,8 @@ from tests.tui.conftest import Incident
 from tests.tui.fakes import HEAD, FakeView
 from tests.tui.helpers import pane_text, press
 from tsviz.replay.moments import AtRound
-from tsviz.replay.snapshot import Snapshot
-from tsviz.replay.timeline import Lane as TimelineLane
+from tsviz.replay.recorded.snapshot import Snapshot
+from tsviz.replay.recorded.timeline import Lane as TimelineLane
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.panes.timeline_edges import title
 from tsviz.tui.scene import Scene

@@ -11,7 +11,7 @@ from tests.tui.desks import FakeDesk
 from tests.tui.fakes import FullView
 from tests.tui.helpers import press, rest, screen_text, settle
 from tsviz.cli.open_ import THEMES as OFFERED
-from tsviz.replay.pages_values import CODES
+from tsviz.replay.pages.values import CODES
 from tsviz.tui import theme as themes
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.glyphs import CELLS, COUNTED, KINDS, OTHERS, STATES, UNKNOWN_KIND, UNKNOWN_STATE

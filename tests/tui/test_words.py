@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.tui.fakes import HEAD, by_formula
-from tsviz.replay.snapshot import Cause, Frontier, Pool, RequestLine
-from tsviz.replay.stops import PhaseStory, RoundStory, Stop
-from tsviz.replay.why_tree import Answer, Branch
+from tsviz.replay.recorded.snapshot import Cause, Frontier, Pool, RequestLine
+from tsviz.replay.stops.story import PhaseStory, RoundStory, Stop
+from tsviz.replay.why.tree import Answer, Branch
 from tsviz.tui.frame import Ask, Frame, make_listing
 from tsviz.tui.lines import Document
 from tsviz.tui.panes.header import header

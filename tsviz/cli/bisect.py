@@ -15,7 +15,7 @@ from .sheltered import load_sheltered_or_twin
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
-    from tsviz.replay.bisect import Bisected, Compared
+    from tsviz.replay.bisect.search import Bisected, Compared
 
 
 @click.command("bisect", short_help="Find the version of the real package that changed a plan.")
@@ -37,12 +37,12 @@ def command(trace: str, versions: str | None, settings: tuple[str, ...], form: s
     tsviz bisect small.tsviz --versions 0.1.20..0.1.42
     tsviz bisect small.tsviz --set num_snapshot_pages=9
     """
-    from tsviz.replay.bisect import BadVersions, CannotBegin, bisect, chosen
-    from tsviz.replay.bisect_runner import job_of
-    from tsviz.replay.bisect_versions import DISTRIBUTION, NoIndex, Versions, available_versions
-    from tsviz.replay.repro import find, script_of
-    from tsviz.replay.repro_data import TooLong
-    from tsviz.replay.scenario import NotAScenario
+    from tsviz.replay.bisect.runner import job_of
+    from tsviz.replay.bisect.search import BadVersions, CannotBegin, bisect, chosen
+    from tsviz.replay.bisect.versions import DISTRIBUTION, NoIndex, Versions, available_versions
+    from tsviz.replay.repro.data import TooLong
+    from tsviz.replay.repro.script import find, script_of
+    from tsviz.replay.scenario.scenario import NotAScenario
 
     more = _settings(settings)
     place = parse_place(trace)

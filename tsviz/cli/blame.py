@@ -29,8 +29,8 @@ def command(trace: str, request: str | None, by: str, form: str) -> None:
     What became of a request in a round holds from that plan to the next; the causes of a span add up to it exactly.
     `mean_ns` is a request for ttft, a token for tpot.
     """
-    from tsviz.replay.blame import blame, left_out, shares
-    from tsviz.replay.why import facts_of
+    from tsviz.replay.lost.blame import blame, left_out, shares
+    from tsviz.replay.why.answer import facts_of
 
     place = parse_place(trace)
     _, part = open_place(place)

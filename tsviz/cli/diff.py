@@ -39,9 +39,9 @@ def command(left: str, right: str | None, ranks: bool, show: str, request: str |
     tsviz diff fleet --ranks                     which rank disagrees with rank 0 first
     tsviz diff pair --show merged --request q4   prefill and decode node on one time axis
     """
-    from tsviz.replay.diff import diff, diff_ranks
-    from tsviz.replay.diff_words import diff_words, difference_rows, figure_rows, rank_rows
-    from tsviz.replay.whatif_words import request_rows
+    from tsviz.replay.diff.compare import diff, diff_ranks
+    from tsviz.replay.diff.words import diff_words, difference_rows, figure_rows, rank_rows
+    from tsviz.replay.whatif.words import request_rows
 
     first = parse_place(left)
     second = None if right is None else parse_place(right)
@@ -82,8 +82,8 @@ def _names(left: tuple[Bundle, Part], right: tuple[Bundle, Part]) -> tuple[str, 
 
 
 def _end_ranks(place: Place, ranks: Any) -> None:
-    from tsviz.replay.diff import first_to_disagree
-    from tsviz.replay.diff_words import parting_words
+    from tsviz.replay.diff.compare import first_to_disagree
+    from tsviz.replay.diff.words import parting_words
 
     first = first_to_disagree(ranks)
     if first is None:
@@ -102,7 +102,7 @@ def _say(lines: list[str]) -> None:
 
 
 def _merged(places: list[Place], request: str | None, limit: int) -> list[dict[str, Any]]:
-    from tsviz.replay.merge import axis_of, merge
+    from tsviz.replay.diff.axis import axis_of, merge
 
     with _no_common_clock(), unreadable():
         axis = axis_of([open_place(place)[0] for place in places])
@@ -120,7 +120,7 @@ def _merged(places: list[Place], request: str | None, limit: int) -> list[dict[s
 
 @contextmanager
 def _no_common_clock() -> Iterator[None]:
-    from tsviz.replay.merge import CannotMerge
+    from tsviz.replay.diff.axis import CannotMerge
 
     try:
         yield

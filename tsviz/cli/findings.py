@@ -16,8 +16,8 @@ from .why import decisions_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tsviz.replay.findings_model import Checked
-    from tsviz.replay.why_facts import Facts
+    from tsviz.replay.findings.model import Checked
+    from tsviz.replay.why.facts import Facts
     from tsviz.trace.reader import Bundle, Part
 
 
@@ -43,7 +43,7 @@ def command(
     Every part is checked, unless TRACE names one. A check that lacks its tables is not checkable, never ok. With
     --follow, what plans show of a recording is checked as it grows, and told once when it is found.
     """
-    from tsviz.replay.findings import BY_NAME
+    from tsviz.replay.findings.scan import BY_NAME
 
     for name in fail_on:
         if name not in BY_NAME:
@@ -76,8 +76,8 @@ def _follow(place: Place, form: Format) -> list[Checked]:
 
     import pyarrow as pa
 
-    from tsviz.replay.findings import CHECKS, check_part
-    from tsviz.replay.findings_model import RECORDED
+    from tsviz.replay.findings.model import RECORDED
+    from tsviz.replay.findings.scan import CHECKS, check_part
 
     require_lines(form)
     checks = [one for one in CHECKS if one.needs == RECORDED]
@@ -105,8 +105,8 @@ def check(bundle: Bundle, part: Part, recorded_only: bool) -> tuple[list[Checked
     """
     from functools import cache
 
-    from tsviz.replay.findings import check_kept
-    from tsviz.replay.why import facts_of
+    from tsviz.replay.findings.scan import check_kept
+    from tsviz.replay.why.answer import facts_of
 
     if recorded_only and part.level != "decisions":
         return list(check_kept(bundle, part, "none 0", lambda: None)), lambda: None
@@ -125,7 +125,7 @@ def check(bundle: Bundle, part: Part, recorded_only: bool) -> tuple[list[Checked
 def _row(one: Checked) -> dict[str, Any]:
     import json
 
-    from tsviz.replay.predicates import Finding
+    from tsviz.replay.scenario.predicates import Finding
 
     ended = one.ended
     numbers = ended.numbers if isinstance(ended, Finding) else {}

@@ -12,7 +12,7 @@ from .rows import format_option, print_rows
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
-    from tsviz.replay.index import Index
+    from tsviz.replay.reexecution.index import Index
     from tsviz.trace.reader import Bundle, Part
 
 
@@ -26,7 +26,7 @@ def command(trace: str, form: str) -> None:
     its decisions needs no index for that. Beside them stand keyframes, from which live states of any round are made,
     and the findings (docs/findings.md), which are there at once.
     """
-    from tsviz.replay.index import build_index
+    from tsviz.replay.reexecution.index import build_index
 
     place = parse_place(trace)
     bundle, chosen = open_place(place)
@@ -54,8 +54,8 @@ def command(trace: str, form: str) -> None:
 
 def _check(bundle: Bundle, part: Part, index: Index) -> None:
     """Make the findings of a part that has its decisions; they are kept."""
-    from tsviz.replay.findings import check_kept
-    from tsviz.replay.why import facts_of
+    from tsviz.replay.findings.scan import check_kept
+    from tsviz.replay.why.answer import facts_of
 
     if index.last_round and part.level != "decisions":
         for _ in check_kept(bundle, part, f"derived {index.last_round}", lambda: facts_of(part, index)):

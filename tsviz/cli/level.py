@@ -51,7 +51,7 @@ def without_plans(paths: Sequence[str]) -> list[str]:
         except (TraceError, OSError):  # whoever asked was told
             continue
         if any(part.level == CALLS for part in bundle.parts):
-            from tsviz.replay.filled import filled, needs_plans
+            from tsviz.replay.reexecution.filled import filled, needs_plans
             from tsviz.trace.catalogue import PLAN_TABLES
 
             if needs_plans(filled(bundle)):

@@ -18,11 +18,12 @@ from .rows import format_option, print_rows
 from .schedulers import NAMES, load_scheduler
 from .sheltered import load_sheltered_or_twin
 from .traces import open_place, parse_place, unreadable
+from .writing import recording_to
 
 if TYPE_CHECKING:
-    from tsviz.replay.minimize import Minimized, Step
-    from tsviz.replay.predicates import Predicate
-    from tsviz.replay.scenario import Scenario
+    from tsviz.replay.minimize.shrink import Minimized, Step
+    from tsviz.replay.scenario.predicates import Predicate
+    from tsviz.replay.scenario.scenario import Scenario
 
 
 @click.command("minimize", short_help="Shrink a trace while something still happens in it.")
@@ -49,13 +50,13 @@ def command(trace: str, condition: str, out: Path, time_limit: float, scheduler:
     """
     from tsviz.adapters.tokenspeed import recording_module
     from tsviz.query.problem import QueryError
-    from tsviz.replay.minimize import DoesNotHold, Stopped, minimize
-    from tsviz.replay.minimize_order import PASSES
-    from tsviz.replay.minimize_starts import starts
-    from tsviz.replay.predicates_text import UnknownFinding, parse_predicate
-    from tsviz.replay.scenario import NotAScenario
-    from tsviz.replay.scenario_read import read_scenario
-    from tsviz.replay.scenario_run import MemoryPart, run_in_memory
+    from tsviz.replay.minimize.order import PASSES
+    from tsviz.replay.minimize.shrink import DoesNotHold, Stopped, minimize
+    from tsviz.replay.minimize.starts import starts
+    from tsviz.replay.scenario.predicates_text import UnknownFinding, parse_predicate
+    from tsviz.replay.scenario.read import read_scenario
+    from tsviz.replay.scenario.run import MemoryPart, run_in_memory
+    from tsviz.replay.scenario.scenario import NotAScenario
 
     try:
         predicate = parse_predicate(condition)
@@ -133,17 +134,18 @@ def _progress(began: float) -> Callable[[Step], None]:
 def _record(found: Minimized, module: Any, predicate: Predicate, out: Path, meta: dict[str, Any]) -> tuple[str, str]:
     """Record the result on `module`; return who made it and what it shows."""
     from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
-    from tsviz.replay.predicates import Absent
-    from tsviz.replay.scenario_run import record_bundle
+    from tsviz.replay.scenario.predicates import Absent
+    from tsviz.replay.scenario.run import record_bundle
     from tsviz.trace.errors import CannotRecord
     from tsviz.trace.reader import open_bundle
 
     engine = engine_of(module)
     try:
-        record_bundle(
-            found.scenario, module, recording_module, out, engine=engine, rule_set=RULE_SET,
-            meta=meta | {"scheduler": engine["name"]},
-        )  # fmt: skip
+        with recording_to(out):
+            record_bundle(
+                found.scenario, module, recording_module, out, engine=engine, rule_set=RULE_SET,
+                meta=meta | {"scheduler": engine["name"]},
+            )  # fmt: skip
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
     outcome = predicate.check(open_bundle(out).parts[0])

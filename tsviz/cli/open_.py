@@ -52,7 +52,7 @@ def open_terminal(
 
     def opening() -> Subject:
         from tsviz.replay.identity import identity
-        from tsviz.replay.recorded import open_view
+        from tsviz.replay.view import open_view
         from tsviz.tui.desk import TraceDesk
 
         bundle, part = open_place(place, derive=False)

@@ -11,6 +11,7 @@ from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .traces import open_recorded, parse_place, unreadable, whole_traces
+from .writing import writing
 
 
 @click.command("redact", short_help="Write a trace without what its prompts say.")
@@ -28,8 +29,8 @@ def command(trace: str, out: Path | None, check: bool, form: str) -> None:
     \b
     tsviz redact serving shared && tsviz pack shared shared.tsviz
     """
-    from tsviz.replay.redact import write_redacted
-    from tsviz.replay.survives import survey
+    from tsviz.replay.redaction.redact import write_redacted
+    from tsviz.replay.redaction.survives import survey
     from tsviz.trace.errors import CannotRecord
     from tsviz.trace.reader import open_bundle
 
@@ -39,7 +40,7 @@ def command(trace: str, out: Path | None, check: bool, form: str) -> None:
     bundle, _ = open_recorded(place)
     if out is not None:
         try:
-            with unreadable():
+            with unreadable(), writing(out):
                 said = write_redacted(bundle, out)
         except CannotRecord as error:
             raise CliError(ExitCode.USAGE, str(error)) from error

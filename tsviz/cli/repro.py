@@ -27,9 +27,9 @@ def command(trace: str, out: Path | None) -> None:
     tsviz repro small.tsviz --out livelock.py
     tsviz repro run.tsviz@120 > round120.py
     """
-    from tsviz.replay.repro import make_repro
-    from tsviz.replay.repro_data import TooLong
-    from tsviz.replay.scenario import NotAScenario
+    from tsviz.replay.repro.data import TooLong
+    from tsviz.replay.repro.script import make_repro
+    from tsviz.replay.scenario.scenario import NotAScenario
 
     place = parse_place(trace)
     bundle, part = open_place(place)

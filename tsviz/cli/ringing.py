@@ -42,7 +42,7 @@ def ring_options(function: F) -> F:
 
 def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int) -> RingOptions | None:
     """Return what the options ask for; None for a recording of everything. Raises CliError."""
-    from tsviz.replay.ring_triggers import BadTrigger, check
+    from tsviz.replay.ring.triggers import BadTrigger, check
     from tsviz.trace.ring import RingOptions, parse_ring
 
     if ring is None:
@@ -59,7 +59,7 @@ def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int) -> RingOptio
 
 def signals_of(ring: RingOptions | None) -> list[signal.Signals]:
     """Return the signals that have the kept part written out."""
-    from tsviz.replay.ring_triggers import number_of
+    from tsviz.replay.ring.triggers import number_of
 
     texts = ring.triggers if ring is not None else ()
     named = [number_of(text.removeprefix("signal:")) for text in texts if text.startswith("signal:")]
@@ -92,7 +92,7 @@ class Keepers:
 
     def pull(self, reason: str) -> None:
         """Have every ring written out."""
-        from tsviz.replay.ring_http import pull
+        from tsviz.replay.ring.http import pull
 
         for home in self._processes:
             if home.is_dir():

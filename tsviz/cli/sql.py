@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tsviz.query.problem import Problem
     from tsviz.query.reference import Described
 
-OPENER = "tsviz.replay.index:open_indexed"
+OPENER = "tsviz.replay.reexecution.index:open_indexed"
 """What the query process opens a trace with: decided tables are recorded, or come from the user's index."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY_BYTES = 64 << 20

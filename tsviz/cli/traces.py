@@ -125,7 +125,7 @@ def open_place(place: Place, *, derive: bool = True) -> tuple[Bundle, Part]:
 
     These come from the user's cache; `derive`: they are made again if they are not there.
     """
-    from tsviz.replay.filled import fill, filled, needs_plans
+    from tsviz.replay.reexecution.filled import fill, filled, needs_plans
 
     bundle, _ = open_recorded(place)
     with unreadable():

@@ -38,7 +38,7 @@ def command(trace: str, scheduler: str, form: str) -> None:
     parts = bundle.parts if place.node is None else [chosen]
     scheduler = _who(scheduler, parts)
     module = load_sheltered(scheduler)
-    from tsviz.replay.verify import verify
+    from tsviz.replay.reexecution.verify import verify
 
     if place.round is not None and not 1 <= place.round <= chosen.last_round:
         raise CliError(ExitCode.USAGE, f"{trace}: rounds are 1 to {chosen.last_round:,}")

@@ -16,11 +16,12 @@ from .rows import format_option, print_rows
 from .schedulers import NAMES
 from .sheltered import load_sheltered
 from .traces import open_place, parse_place, unreadable
+from .writing import recording_to
 
 if TYPE_CHECKING:
-    from tsviz.replay.whatif import Outcome, Study
-    from tsviz.replay.whatif_knobs import Change
-    from tsviz.replay.whatif_sweep import Axis, Predicate, Trial
+    from tsviz.replay.whatif.knobs import Change
+    from tsviz.replay.whatif.study import Outcome, Study
+    from tsviz.replay.whatif.sweep import Axis, Predicate, Trial
     from tsviz.trace.reader import Bundle, Part
 
 _CELL_FIGURES = (
@@ -71,9 +72,9 @@ def command(
     tsviz whatif small --sweep pages=65..257:64 --sweep mixed=on,off
     tsviz whatif small --sweep pages=65..257 --find smallest --where 'retractions = 0'
     """
-    from tsviz.replay.whatif import study
-    from tsviz.replay.whatif_knobs import parse_change
-    from tsviz.replay.whatif_words import fit_rows, metric_rows, outcome_words, request_rows, study_words
+    from tsviz.replay.whatif.knobs import parse_change
+    from tsviz.replay.whatif.study import study
+    from tsviz.replay.whatif.words import fit_rows, metric_rows, outcome_words, request_rows, study_words
 
     bundle, part = open_place(parse_place(trace))
     with _refusals():
@@ -96,7 +97,11 @@ def command(
         if axes:
             rows = _sweep(ready, changes, grid, wanted, scan=scan)
         else:
-            outcome = ready.run(changes) if out is None else _record(ready, changes, bundle, part, scheduler, out)
+            if out is None:
+                outcome = ready.run(changes)
+            else:
+                with recording_to(out):
+                    outcome = _record(ready, changes, bundle, part, scheduler, out)
             _say(outcome_words(ready, outcome))
             if show == "requests":
                 rows = request_rows(ready.compare(outcome), "baseline", "what_if")
@@ -108,11 +113,11 @@ def command(
 @contextmanager
 def _refusals() -> Iterator[None]:
     """Turn what a what-if cannot do into exit code 2, with its words."""
-    from tsviz.replay.retime_cost import NothingToFit
-    from tsviz.replay.whatif_knobs import BadKnob
-    from tsviz.replay.whatif_source import CannotRetime
-    from tsviz.replay.whatif_sweep import BadPredicate
-    from tsviz.replay.whatif_turn import RefusedConfig
+    from tsviz.replay.whatif.cost import NothingToFit
+    from tsviz.replay.whatif.knobs import BadKnob
+    from tsviz.replay.whatif.source import CannotRetime
+    from tsviz.replay.whatif.sweep import BadPredicate
+    from tsviz.replay.whatif.turn import RefusedConfig
     from tsviz.trace.errors import CannotRecord
 
     try:
@@ -134,7 +139,7 @@ def _asked(axes: tuple[str, ...], where: str | None) -> tuple[list[Axis], Predic
     """Read the axes and try the condition, before anything runs. Raises BadKnob and BadPredicate."""
     if not axes:
         return [], None
-    from tsviz.replay.whatif_sweep import NOTHING_RAN, Predicate, parse_axis
+    from tsviz.replay.whatif.sweep import NOTHING_RAN, Predicate, parse_axis
 
     return [parse_axis(text) for text in axes], None if where is None else Predicate(where, NOTHING_RAN)
 
@@ -142,8 +147,8 @@ def _asked(axes: tuple[str, ...], where: str | None) -> tuple[list[Axis], Predic
 def _sweep(
     ready: Study, changes: list[Change], axes: list[Axis], wanted: Predicate | None, *, scan: bool
 ) -> list[dict[str, Any]]:
-    from tsviz.replay.whatif_sweep import find_smallest, sweep
-    from tsviz.replay.whatif_words import cell_row, search_words
+    from tsviz.replay.whatif.sweep import find_smallest, sweep
+    from tsviz.replay.whatif.words import cell_row, search_words
 
     if wanted is None:
         rows = []
@@ -171,8 +176,8 @@ def _record(ready: Study, changes: list[Change], bundle: Bundle, part: Part, sch
     """Run with a recorder around the scheduler; the bundle's metadata says what it is a what-if of."""
     from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
     from tsviz.engine.clock import VirtualClock
-    from tsviz.replay.whatif_knobs import changed_config
-    from tsviz.replay.whatif_run import check_config
+    from tsviz.replay.whatif.knobs import changed_config
+    from tsviz.replay.whatif.run import check_config
     from tsviz.trace.api_events import event_reader
     from tsviz.trace.config import describe_config
     from tsviz.trace.recorder import Recorder

@@ -15,7 +15,7 @@ from .progress import clear_progress, rounds_progress
 from .traces import open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
-    from tsviz.replay.index import Index
+    from tsviz.replay.reexecution.index import Index
     from tsviz.trace.reader import Part
 
 _AT_END = re.compile(r"(?P<request>.+)@(?P<round>\d+)(?:\.\d+)?")
@@ -36,8 +36,8 @@ def command(trace: str, request: str, form: str) -> None:
 
     Decisions that were not recorded are derived by re-execution, as `tsviz index` does.
     """
-    from tsviz.replay.why import CannotSay, facts_of, why
-    from tsviz.replay.why_turns import Turns
+    from tsviz.replay.why.answer import CannotSay, facts_of, why
+    from tsviz.replay.why.turns import Turns
 
     place = parse_place(trace)
     _, part = open_place(place)
@@ -71,7 +71,7 @@ def _question(request: str, round_: int | None, names: set[str]) -> tuple[str, i
 
 def decisions_of(part: Part) -> Index | None:
     """Return the index of a part that was recorded without decisions, building it; None if they are in the part."""
-    from tsviz.replay.index import build_index
+    from tsviz.replay.reexecution.index import build_index
 
     if part.level == "decisions":
         return None

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from tsviz.query.shipped.definition import Relation
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.decided import DECIDED
 from tsviz.trace.tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
 from .catalog import STATED, Catalog, sql_type
 from .locked import Locked
-from .shipped.definition import Relation
 from .views import SHIPPED
 
 _PLACE = (

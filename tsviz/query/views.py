@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tsviz.query.shipped.definition import Relation
+
 from .shipped import admission, cache, pages, requests, retraction, rounds, stops, traffic, verdicts
-from .shipped.definition import Relation
 
 _THEMES = (verdicts, requests, rounds, pages, admission, retraction, cache, traffic, stops)
 SHIPPED: tuple[Relation, ...] = tuple(relation for theme in _THEMES for relation in theme.RELATIONS)

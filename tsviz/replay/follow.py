@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.trace import layout
 from tsviz.trace.lock import recorder_of
 from tsviz.trace.reader import Part, open_bundle
 from tsviz.trace.tail import Tail
 
 from .follow_values import FINISHED, GONE, KILLED, LIVE, Look
-from .recorded import open_view
-from .snapshot import RecordedView
+from .view import open_view
 
 _SETTLED_S = 2.0
 """A recorder that has gone is called killed when nothing was committed for so long: it may be closing the bundle."""

@@ -21,7 +21,7 @@ from tsviz.query.locked import Limits, Locked, Total
 from tsviz.query.predicate import TYPES, positions
 from tsviz.query.problem import Kind, Problem, QueryError
 
-OPENER = "tsviz.replay.index:open_indexed"
+OPENER = "tsviz.replay.reexecution.index:open_indexed"
 LIMITS = Limits(rows=1_000_000, count_rows=100_000_000)
 """Limits of a hit list: as many positions as anybody steps through, and their number beyond."""
 _COLUMNS = ", ".join(TYPES)

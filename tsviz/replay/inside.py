@@ -8,22 +8,21 @@ from functools import cached_property
 
 import numpy as np
 
+from tsviz.replay.recorded.bases import bases_directory
+from tsviz.replay.recorded.life_of import is_large
+from tsviz.replay.recorded.snapshot import Frontier
+from tsviz.replay.recorded.timeline import edges
+from tsviz.replay.reexecution.index import Index
+from tsviz.replay.rows.lifetimes import Longs, column
+from tsviz.replay.rows.rows_from import some
+from tsviz.replay.stops.read import Stories
+from tsviz.replay.stops.story import NotKnown, RoundStory
+from tsviz.replay.why.answer import DERIVED, RECORDED, CannotSay, facts_of, why
+from tsviz.replay.why.facts import Facts
+from tsviz.replay.why.tree import Answer
+from tsviz.replay.why.turns import Turns
 from tsviz.trace.catalogue import CALLS
 from tsviz.trace.reader import Part
-
-from .bases import bases_directory
-from .index import Index
-from .life_of import is_large
-from .lifetimes import Longs, column
-from .rows_from import some
-from .snapshot import Frontier
-from .stops import NotKnown, RoundStory
-from .stops_read import Stories
-from .timeline import edges
-from .why import DERIVED, RECORDED, CannotSay, facts_of, why
-from .why_facts import Facts
-from .why_tree import Answer
-from .why_turns import Turns
 
 NO_DECISIONS = "Only plans were recorded: what stands behind them is derived by re-executing the trace."
 

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tsviz.replay.diff.axis import CannotMerge, axis_of
+from tsviz.replay.rows.lifetimes import column
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part
-
-from .lifetimes import column
-from .merge import CannotMerge, axis_of
 
 Numbers = npt.NDArray[Any]
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, cast
 
+from tsviz.replay.live.ask import Live, Nothing, Proven
+from tsviz.replay.live.run import Place
+from tsviz.replay.live.state import LiveState
+from tsviz.replay.live.told import ToldRound
+from tsviz.replay.recorded.snapshot import RecordedView, Snapshot
+from tsviz.replay.stops.read import Stories
+from tsviz.replay.stops.story import NotKnown, RoundStory, Stop
+from tsviz.replay.why.tree import Answer
 from tsviz.trace.reader import Bundle, Part
 
 from .hits import Hits, Near, Unknown, Wanted
-from .live import Live, Nothing, Proven
-from .live_run import Place
-from .live_state import LiveState
-from .recorded import open_view
-from .snapshot import RecordedView, Snapshot
-from .stops import NotKnown, RoundStory, Stop
-from .stops_read import Stories
-from .told import ToldRound
-from .why_tree import Answer
+from .view import open_view
 
 WAIT_SECONDS = 1.0
 """How long a question waits for the worker unless it says otherwise."""

@@ -21,6 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tsviz.replay.keyframes.book import Keyframe
+from tsviz.replay.keyframes.keyframe import keyframe_row
+from tsviz.replay.recorded.life_of import HeldTables, life_of
+from tsviz.replay.recorded.lives import Lives
+from tsviz.replay.reexecution.reach import reach
+from tsviz.replay.rows.lifetimes import Lifetimes, column
+from tsviz.replay.rows.rows_from import RowsFrom, large
 from tsviz.trace import compact, layout
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.errors import CannotRecord
@@ -28,14 +35,7 @@ from tsviz.trace.reader import Bundle, Part
 from tsviz.trace.rounds import BookState
 from tsviz.trace.segments import HotSegments
 
-from .keyframe_book import Keyframe
-from .keyframes import keyframe_row
-from .life_of import HeldTables, life_of
-from .lifetimes import Lifetimes, column
-from .lives import Lives
-from .reach import reach
-from .recorded import open_view
-from .rows_from import RowsFrom, large
+from .view import open_view
 
 
 class BadRange(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tsviz.replay.predicates import Finding
+from tsviz.replay.scenario.predicates import Finding
 
 from .axis import Axis
 from .chart import Chart

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tsviz.replay.blame import TTFT
+from tsviz.replay.lost.blame import TTFT
 from tsviz.replay.overview import SLICE
-from tsviz.replay.predicates import Finding
+from tsviz.replay.scenario.predicates import Finding
 
 from .subject import Row, Source, SubjectPart
 from .text import counted, duration, percent

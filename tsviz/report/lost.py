@@ -1,11 +1,11 @@
-"""Lost time by cause: where the spans of requests went (`replay.blame`)."""
+"""Lost time by cause: where the spans of requests went (`replay.lost.blame`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tsviz.replay.blame import PHASES, Share
+from tsviz.replay.lost.blame import PHASES, Share
 
 from .chart import Chart, Table, patterned
 from .text import charted, duration, percent

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tsviz.query.catalog import literal
-from tsviz.replay.findings_model import Checked
-from tsviz.replay.predicates import Finding
+from tsviz.replay.findings.model import Checked
+from tsviz.replay.scenario.predicates import Finding
 
 from .chart import Table
 from .headlines import ENDLESS, GLYPHS

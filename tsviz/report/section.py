@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tsviz.replay.predicates import Finding
+from tsviz.replay.scenario.predicates import Finding
 
 from .axis import Axis, axis_of
 from .chart import Chart

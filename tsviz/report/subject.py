@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tsviz.query.catalog import literal
-from tsviz.replay.blame import Share
-from tsviz.replay.findings_model import Checked
+from tsviz.replay.findings.model import Checked
+from tsviz.replay.lost.blame import Share
 
 Row = dict[str, Any]
 Ask = Callable[[str], list[Row]]

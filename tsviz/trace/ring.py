@@ -2,7 +2,7 @@
 
 Under `OUT.ring` every part has segments `000001`, `000002`, ... of hot tables, each a quarter of what is kept. One ends
 behind a plan. Its tables have vocabularies of their own; submissions, rounds, calls and, with identity tokens, pages
-are numbered through. What makes traces of segments is the keeper (`tsviz.replay.ring_keeper`), a process of its own:
+are numbered through. What makes traces of segments is the keeper (`tsviz.replay.ring.keeper`), a process of its own:
 the recorder never reads what it wrote.
 
     ring.json           what `bundle.json` is to a bundle, and the limits
@@ -123,7 +123,7 @@ def start_keeper(home: Path, *, told: bool = False) -> subprocess.Popen[bytes]:
     environment["PYTHONPATH"] = os.pathsep.join(str(Path(path).absolute()) for path in sys.path if path)
     with (home / KEEPER_LOG).open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "tsviz.replay.ring_keeper", str(home), *([TOLD] if told else [])],
+            [sys.executable, "-P", "-m", "tsviz.replay.ring.keeper", str(home), *([TOLD] if told else [])],
             stdin=subprocess.PIPE if told else subprocess.DEVNULL,
             stdout=log, stderr=log, start_new_session=True, env=environment,
         )  # fmt: skip

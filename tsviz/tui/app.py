@@ -1,7 +1,7 @@
 """The terminal debugger: `run(view)` opens it, `DebuggerApp` is it.
 
-It knows of a trace what `tsviz.replay.snapshot.RecordedView` says and nothing else; it imports neither the catalog nor
-Arrow (debugger.md, sections 1, 2 and 6).
+It knows of a trace what `RecordedView` (replay/recorded/snapshot.py) says and nothing else; it imports neither the
+catalog nor Arrow (debugger.md, sections 1, 2 and 6).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from textual.app import App
 
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.tui.clean import clean
 from tsviz.tui.commands import Actions
 from tsviz.tui.desk import Desk

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
 
 
 class Stream(Protocol):
@@ -39,7 +39,7 @@ class Desk(Protocol):
         """Re-execute what was recorded without decisions, and keep these in the index."""
 
     def findings(self, *, derive: bool) -> Stream:
-        """Ask for every finding of every part (`tsviz.replay.survey`); `derive` re-executes for decisions."""
+        """Ask for every finding of every part (`tsviz.replay.survey.ask`); `derive` re-executes for decisions."""
 
     def lost_time(self, *, derive: bool) -> Stream:
         """Ask where the time went."""
@@ -51,13 +51,13 @@ class Desk(Protocol):
         """Ask SQL and write the whole answer to a new file."""
 
     def compare(self, other: str) -> Stream:
-        """Compare the part with that of another trace (`tsviz.replay.side_by_side`)."""
+        """Compare the part with that of another trace (`tsviz.replay.diff.side_by_side`)."""
 
     def language(self) -> Stream:
         """Load what the editor knows of SQL (`tsviz.tui.language`)."""
 
     def hits(self, predicate: str) -> Stream:
-        """Ask for every position of the part at which a predicate holds (`tsviz.replay.survey`)."""
+        """Ask for every position of the part at which a predicate holds (`tsviz.replay.survey.ask`)."""
 
 
 class TraceDesk:
@@ -75,7 +75,7 @@ class TraceDesk:
     def view(self) -> RecordedView:
         """Open the part anew."""
         from tsviz.replay.identity import require_at
-        from tsviz.replay.recorded import view_at
+        from tsviz.replay.view import view_at
 
         if self.key:
             require_at(self.trace, self._node, self._rank, self.key)
@@ -113,18 +113,18 @@ class TraceDesk:
 
     def compare(self, other: str) -> Stream:
         """Compare with another trace."""
-        from tsviz.replay.survey_child import Survey
+        from tsviz.replay.survey.child import Survey
 
         return Survey(self._part | {"what": "compare", "other": other})
 
     def hits(self, predicate: str) -> Stream:
         """Ask where a predicate holds."""
-        from tsviz.replay.survey_child import Survey
+        from tsviz.replay.survey.child import Survey
 
         return Survey(self._part | {"what": "hits", "predicate": predicate})
 
     def _survey(self, what: str, derive: bool) -> Stream:
-        from tsviz.replay.survey_child import Survey
+        from tsviz.replay.survey.child import Survey
 
         return Survey(self._part | {"what": what, "derive": derive})
 

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tsviz.replay.snapshot import RecordedView, RequestLine, Snapshot, TraceHead
-from tsviz.replay.stops import NotKnown, RoundStory
+from tsviz.replay.recorded.snapshot import RecordedView, RequestLine, Snapshot, TraceHead
+from tsviz.replay.stops.story import NotKnown, RoundStory
 from tsviz.tui.frame import LAST, Ask, Frame, Listing, make_listing
 from tsviz.tui.opening import Opening, Subject
 from tsviz.tui.view import StoryTeller

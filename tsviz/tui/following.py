@@ -15,7 +15,7 @@ from typing import Protocol
 from textual.message import Message
 
 from tsviz.replay.follow_values import FINISHED, KILLED, UNKNOWN, Look
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.tui.lines import Span
 from tsviz.tui.numbers import counted, grouped
 from tsviz.tui.view import StoryTeller, TimelineView

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tsviz.replay.snapshot import RequestLine, Snapshot
-from tsviz.replay.stops import NotKnown, RoundStory
+from tsviz.replay.recorded.snapshot import RequestLine, Snapshot
+from tsviz.replay.stops.story import NotKnown, RoundStory
 from tsviz.tui.glyphs import STATES
 
 LAST = -1

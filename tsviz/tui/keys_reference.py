@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from tsviz.tui.screens.chart import ChartScreen
+from tsviz.tui.screens.compare import CompareScreen
+from tsviz.tui.screens.findings import FindingsScreen
+from tsviz.tui.screens.lost import LostScreen
+from tsviz.tui.screens.notes import NotesScreen
+from tsviz.tui.screens.over import Over
+from tsviz.tui.screens.sql import SqlScreen
+from tsviz.tui.screens.watches import WatchesScreen
+
 from .key import Key
 from .keys import KEYS, display
 from .pages_keys import PAGES_KEYS
-from .screens.chart import ChartScreen
-from .screens.compare import CompareScreen
-from .screens.findings import FindingsScreen
-from .screens.lost import LostScreen
-from .screens.notes import NotesScreen
-from .screens.over import Over
-from .screens.sql import SqlScreen
-from .screens.watches import WatchesScreen
 
 _HEAD = """# Keys
 

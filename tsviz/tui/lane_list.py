@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import groupby
 
-from tsviz.replay.snapshot import STATES
+from tsviz.replay.recorded.snapshot import STATES
 from tsviz.tui.glyphs import LANES
 from tsviz.tui.strip import Lane, LaneGroup, StripAsk
 from tsviz.tui.view import LaneLike, TimelineView
@@ -68,7 +68,7 @@ def _grouped(
 def _names(view: TimelineView, listed: Sequence[LaneLike], ask: StripAsk) -> list[tuple[int, str]]:
     """Return the rank and the name of the group of every lane."""
     if ask.group == "class":
-        from tsviz.replay.blame import class_of
+        from tsviz.replay.lost.blame import class_of
 
         names = [(1, class_of(lane.request) or lane.request) for lane in listed]
     else:

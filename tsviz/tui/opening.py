@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.tui.desk import Desk
 from tsviz.tui.following import Follower
 

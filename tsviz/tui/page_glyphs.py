@@ -1,8 +1,8 @@
-"""How a page is drawn: one glyph a code of `tsviz.replay.pages_values`, with its word, role and a sentence."""
+"""How a page is drawn: one glyph a code of `tsviz.replay.pages.values`, with its word, role and a sentence."""
 
 from __future__ import annotations
 
-from tsviz.replay.pages_values import CODES
+from tsviz.replay.pages.values import CODES
 from tsviz.tui.glyphs import Mark
 
 PAGE_MARKS: dict[str, Mark] = {

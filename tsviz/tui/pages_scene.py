@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from tsviz.replay.pages_values import PageLife, PagesMap
-from tsviz.replay.snapshot import TraceHead
+from tsviz.replay.pages.values import PageLife, PagesMap
+from tsviz.replay.recorded.snapshot import TraceHead
 from tsviz.tui.key import Key
 from tsviz.tui.pages_keys import PAGES_KEYS
 
 
 class LivePages(Protocol):
-    """Lays over a map what a re-executed scheduler knows (`tsviz.replay.pages_live.LivePageSource`)."""
+    """Lays over a map what a re-executed scheduler knows (`tsviz.replay.pages.live.LivePageSource`)."""
 
     def over(self, pages: PagesMap, wait_seconds: float) -> PagesMap | str:
         """Return the map with what is live, or why it is not there; an empty text: not yet."""
@@ -24,7 +24,7 @@ class LivePages(Protocol):
 
 
 class Pages(Protocol):
-    """The pages of one part at every round (`tsviz.replay.pages_map.PagesHistory`)."""
+    """The pages of one part at every round (`tsviz.replay.pages.map.PagesHistory`)."""
 
     @property
     def live(self) -> LivePages:

@@ -16,7 +16,7 @@ from tsviz.tui.grid import Columns
 if TYPE_CHECKING:
     from tsviz.query.child import Answer
 
-OPENER = "tsviz.replay.index:open_indexed"
+OPENER = "tsviz.replay.reexecution.index:open_indexed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tsviz.replay.snapshot import Forward, Outstanding, Record, TraceHead
-from tsviz.replay.stops import NotKnown
-from tsviz.replay.why_tree import Answer
+from tsviz.replay.recorded.snapshot import Forward, Outstanding, Record, TraceHead
+from tsviz.replay.stops.story import NotKnown
+from tsviz.replay.why.tree import Answer
 from tsviz.tui.following import Follow
 from tsviz.tui.frame import Frame
 from tsviz.tui.lines import Document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from tsviz.replay.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.tui.lane_list import lane_list
 from tsviz.tui.strip import TIME, Lane, LaneGroup, Strip, StripAsk, even_firsts
 from tsviz.tui.view import Clocked, PoolHistory, PoolSplit, TimelineView

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tsviz.replay.sides import Met, MetSome, Sides
-from tsviz.replay.survey import Extent, Failed, Looked, LostTime, Plan, Progress
+from tsviz.replay.diff.sides import Met, MetSome, Sides
+from tsviz.replay.survey.ask import Extent, Failed, Looked, LostTime, Plan, Progress
 from tsviz.tui.desk import Desk, Stream
 from tsviz.tui.jobs import Done, Jobs, Told
 from tsviz.tui.language import Language

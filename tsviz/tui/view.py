@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from tsviz.replay.snapshot import Forward, Outstanding, Record
-from tsviz.replay.stops import NotKnown, RoundStory
-from tsviz.replay.why_tree import Answer
+from tsviz.replay.recorded.snapshot import Forward, Outstanding, Record
+from tsviz.replay.stops.story import NotKnown, RoundStory
+from tsviz.replay.why.tree import Answer
 
 if TYPE_CHECKING:
     from tsviz.replay.moments import AtRound, NoMoment
@@ -63,7 +63,7 @@ class LaneLike(Protocol):
 
 @runtime_checkable
 class TimelineView(Protocol):
-    """A view that can draw a window of rounds (`tsviz.replay.timeline.Timeline`, without its arrays)."""
+    """A view that can draw a window of rounds (`tsviz.replay.recorded.timeline.Timeline`, without its arrays)."""
 
     def lanes(self, first_round: int, last_round: int) -> Sequence[LaneLike]:
         """Return the requests that are there in some round of a window, in order of submission."""

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tsviz.replay.survey import HitPlaces, HitTotal, Refused
+from tsviz.replay.survey.ask import HitPlaces, HitTotal, Refused
 from tsviz.tui import keep
 
 _END = 1 << 31

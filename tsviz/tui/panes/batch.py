@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tsviz.replay.snapshot import Row, Snapshot
+from tsviz.replay.recorded.snapshot import Row, Snapshot
 from tsviz.tui.clean import fit, told_apart
 from tsviz.tui.frame import Frame
 from tsviz.tui.glyphs import COMPLETES, KINDS, SELECTED, kind_mark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from tsviz.replay.snapshot import BlockTable
+from tsviz.replay.recorded.snapshot import BlockTable
 from tsviz.tui.clean import shorten
 from tsviz.tui.glyphs import DROPPED, HOLE, NEW, REPLACED, ZEROED, Mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line

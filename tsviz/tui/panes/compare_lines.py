@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tsviz.replay.sides import COUNTS, TIMES, Figure, Lane, Met, Sides
+from tsviz.replay.diff.sides import COUNTS, TIMES, Figure, Lane, Met, Sides
 from tsviz.tui.clean import clean, fit, shorten
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, clip, heading, line, wrapped
 from tsviz.tui.numbers import duration, grouped, level

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import Forward
+from tsviz.replay.recorded.snapshot import Forward
 from tsviz.tui.lines import Document, Line, Lines, Span, clip, heading, line, wrapped
 from tsviz.tui.numbers import bar, clock_time, grouped
 from tsviz.tui.scene import Scene

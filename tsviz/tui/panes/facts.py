@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.stops import Fact
+from tsviz.replay.stops.story import Fact
 from tsviz.tui.clean import clean, fit
 from tsviz.tui.lines import Line, Span, clip, line, wrapped
 from tsviz.tui.numbers import grouped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tsviz.replay.survey import Looked
+from tsviz.replay.survey.ask import Looked
 from tsviz.tui.clean import clean, fit, shorten
 from tsviz.tui.glyphs import Mark
 from tsviz.tui.lines import Document, Line, Lines, Span, clip, heading, line, wrapped

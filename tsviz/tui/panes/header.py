@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import TraceHead
+from tsviz.replay.recorded.snapshot import TraceHead
 from tsviz.tui.clean import shorten
 from tsviz.tui.following import follow_spans
 from tsviz.tui.lines import Document, Line, Lines, Span, spread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.survey import Extent
+from tsviz.replay.survey.ask import Extent
 from tsviz.tui.clean import shorten
 from tsviz.tui.lines import Line, Span, spread
 from tsviz.tui.numbers import grouped, percent

@@ -12,7 +12,7 @@ from tsviz.tui.numbers import bar, counted, duration, grouped, percent
 from tsviz.tui.study import Known
 
 if TYPE_CHECKING:
-    from tsviz.replay.lost_keys import LostCause, LostKey, LostPhase
+    from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
 
 VIEWS = {"fleet": "Fleet", "class": "Classes", "request": "Requests"}
 PHASES = {

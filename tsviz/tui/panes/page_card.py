@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from tsviz.replay import pages_values as v
-from tsviz.replay.pages_values import PageEvent, PageLife, PagesMap
+from tsviz.replay.pages import values as v
+from tsviz.replay.pages.values import PageEvent, PageLife, PagesMap
 from tsviz.tui.clean import shorten
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line, wrapped
 from tsviz.tui.numbers import counted, grouped

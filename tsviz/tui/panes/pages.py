@@ -13,8 +13,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from tsviz.replay import pages_values as v
-from tsviz.replay.pages_values import PagesMap
+from tsviz.replay.pages import values as v
+from tsviz.replay.pages.values import PagesMap
 from tsviz.tui.clean import shorten
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, clip, line, wrapped
 from tsviz.tui.numbers import counted, grouped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import Pool
+from tsviz.replay.recorded.snapshot import Pool
 from tsviz.tui.clean import shorten
 from tsviz.tui.glyphs import COUNTED, UNKNOWN_STATE
 from tsviz.tui.lines import Document, Line, Lines, Span, clip

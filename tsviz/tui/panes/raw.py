@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from tsviz.replay.snapshot import Record
+from tsviz.replay.recorded.snapshot import Record
 from tsviz.tui.clean import clean, fit, shorten
 from tsviz.tui.lines import Document, Line, Lines, Span, Stack, heading, line, wrapped
 from tsviz.tui.scene import Scene

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import RequestLine
-from tsviz.replay.stops import RoundStory
+from tsviz.replay.recorded.snapshot import RequestLine
+from tsviz.replay.stops.story import RoundStory
 from tsviz.tui.clean import clean, shorten
 from tsviz.tui.glyphs import OUTCOMES, SELECTED, state_mark
 from tsviz.tui.lines import Document, Line, Lines, Span, Stack, clip, heading, line, wrapped

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 
 from rich.cells import cell_len
 
-from tsviz.replay.snapshot import RequestLine
+from tsviz.replay.recorded.snapshot import RequestLine
 from tsviz.tui.clean import clean, fit
 from tsviz.tui.frame import ORDERS, PINNED, Frame
 from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.stops import ITERATION, Entry, RoundStory, Stop
+from tsviz.replay.stops.story import ITERATION, Entry, RoundStory, Stop
 from tsviz.tui.clean import clean
 from tsviz.tui.glyphs import OUTCOMES
 from tsviz.tui.lines import Document, Line, Lines, Span, Stack, heading, line, wrapped

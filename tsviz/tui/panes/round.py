@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import Snapshot
-from tsviz.replay.stops import RoundStory
+from tsviz.replay.recorded.snapshot import Snapshot
+from tsviz.replay.stops.story import RoundStory
 from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line
 from tsviz.tui.numbers import bar, counted, grouped, percent

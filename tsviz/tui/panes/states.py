@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import Preparing
+from tsviz.replay.recorded.snapshot import Preparing
 from tsviz.tui.lines import Document, Lines, line, wrapped
 from tsviz.tui.numbers import percent
 from tsviz.tui.scene import Scene

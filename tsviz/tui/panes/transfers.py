@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import Outstanding, Transfer
+from tsviz.replay.recorded.snapshot import Outstanding, Transfer
 from tsviz.tui.clean import shorten
 from tsviz.tui.glyphs import PINNED
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line

@@ -8,7 +8,7 @@ from itertools import islice
 
 from rich.cells import cell_len
 
-from tsviz.replay.stops import Fact
+from tsviz.replay.stops.story import Fact
 from tsviz.tui.clean import clean, fit
 from tsviz.tui.glyphs import OUTCOMES
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, line, wrapped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tsviz.replay.snapshot import RequestLine, Reserve, Snapshot
+from tsviz.replay.recorded.snapshot import RequestLine, Reserve, Snapshot
 from tsviz.tui.clean import fit, shorten
 from tsviz.tui.glyphs import state_mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line, wrapped

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tsviz.replay.stops import NotKnown
-from tsviz.replay.why_tree import Answer, Branch
+from tsviz.replay.stops.story import NotKnown
+from tsviz.replay.why.tree import Answer, Branch
 from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Line, Lines, Span, Stack, Target, line, wrapped
 from tsviz.tui.panes.phases import unknown

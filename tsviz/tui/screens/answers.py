@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from tsviz.replay.snapshot import RecordedView, TraceHead
-from tsviz.replay.stops import NotKnown
+from tsviz.replay.recorded.snapshot import RecordedView, TraceHead
+from tsviz.replay.stops.story import NotKnown
 from tsviz.tui.scene import Detail, Details
 from tsviz.tui.view import RequestFinder, Witness
 

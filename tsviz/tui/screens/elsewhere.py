@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
-from tsviz.replay.snapshot import RecordedView
-from tsviz.replay.survey import Extent, Progress
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.survey.ask import Extent, Progress
 from tsviz.tui.clean import clean
 from tsviz.tui.desk import Desk
 from tsviz.tui.destination import ToMoment
@@ -273,6 +273,7 @@ class Elsewhere(SteppingScreen):
             return None
         if not any(watch.enabled for watch in study.watches.all):
             return self.say("There is no breakpoint: b adds one.")
+        study.ask_hits(anew=False)
         found = study.watches.beside(self.scene.round, self.scene.stop, step)
         if found is not None:
             return self.jump(hit_jump(*found))

@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from tsviz.replay.survey import Looked
+from tsviz.replay.survey.ask import Looked
 from tsviz.tui.key import Key
 from tsviz.tui.lines import Line, Span
 from tsviz.tui.numbers import counted

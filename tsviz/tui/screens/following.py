@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tsviz.replay.follow_values import LIVE
-from tsviz.replay.snapshot import TraceHead
+from tsviz.replay.recorded.snapshot import TraceHead
 from tsviz.tui.clean import clean
 from tsviz.tui.fetch import Renewed
 from tsviz.tui.following import Follow, Follower, FollowLoop, Looked, Newer, ended_words

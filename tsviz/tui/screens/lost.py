@@ -19,7 +19,7 @@ from tsviz.tui.study import LOST, Study
 from tsviz.tui.widgets.pane import Pane
 
 if TYPE_CHECKING:
-    from tsviz.replay.lost_keys import LostCause, LostKey, LostPhase
+    from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
 
 KEYS = keys_of(
     "lost",

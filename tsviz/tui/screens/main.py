@@ -11,8 +11,8 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tsviz.replay.snapshot import RecordedView
-from tsviz.replay.stops import Entry, RoundStory
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.stops.story import Entry, RoundStory
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
 from tsviz.tui.fetch import Failure

@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
-from tsviz.replay.pages_values import PageLife, PagesMap
-from tsviz.replay.snapshot import RecordedView, TraceHead
+from tsviz.replay.pages.values import PageLife, PagesMap
+from tsviz.replay.recorded.snapshot import RecordedView, TraceHead
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound
 from tsviz.tui.fetch import Fetcher

@@ -11,8 +11,8 @@ from functools import partial
 
 from textual.timer import Timer
 
-from tsviz.replay.snapshot import RecordedView
-from tsviz.replay.stops import RoundStory
+from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.stops.story import RoundStory
 from tsviz.tui.clean import shorten
 from tsviz.tui.fetch import Failure, Fetcher, Renewed
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame

@@ -1,0 +1,125 @@
+"""A check of a trace, and how it ends: found, not found or not checkable (debugger.md, section 1, *Findings*)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tsviz.replay.scenario.predicates import Absent, Finding
+from tsviz.replay.why.facts import Facts
+from tsviz.trace.reader import Bundle, Part
+
+RECORDED, DECIDED, BUNDLE = "recorded tables", "decisions", "all ranks"
+BROKEN, STUCK, COSTLY = "broken", "stuck", "costly"
+SEVERITIES = (BROKEN, STUCK, COSTLY)
+"""How bad a finding is: a rule was broken, somebody waits for ever, or time is lost."""
+_BROKEN = frozenset(("rank_divergence",))
+_STUCK = frozenset(("livelock", "stall", "never_fits", "leak", "acknowledgement_missing"))
+
+
+@dataclass(frozen=True, slots=True)
+class NotCheckable:
+    """The trace lacks what the check reads; that is never "ok"."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One part to be checked; `facts` is None where its decisions are not known."""
+
+    bundle: Bundle
+    part: Part
+    facts: Facts | None
+
+
+Ended = Finding | Absent | NotCheckable
+
+
+def starts_at(part: Part) -> int | None:
+    """Return the first round of a slice; None for a trace from its first round."""
+    return part.meta.get("starts_at") if hasattr(part, "meta") else None
+
+
+def not_on_a_slice(name: str, lacks: str) -> NotCheckable:
+    """Return how a check ends that asks for what came before a slice."""
+    return NotCheckable(name, f"not checkable on a slice: {lacks}")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A named check: what it looks for, its threshold, and what reads the part."""
+
+    name: str
+    says: str
+    threshold: int
+    counts: str
+    needs: str
+    scan: Callable[[Subject, int], Ended]
+    breach: bool = False
+    """Whether the finding breaks an invariant (exit code 6)."""
+
+    @property
+    def severity(self) -> str:
+        """One of `SEVERITIES`."""
+        if self.breach or self.name in _BROKEN:
+            return BROKEN
+        return STUCK if self.name in _STUCK else COSTLY
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to look: `node/rank:round`."""
+
+    node: str
+    rank: int
+    round: int
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.rank}:{self.round}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One check of one part."""
+
+    check: Check
+    node: str
+    rank: int
+    ended: Ended
+
+    @property
+    def outcome(self) -> str:
+        """found, not_found or not_checkable."""
+        if isinstance(self.ended, Finding):
+            return "found"
+        return "not_found" if isinstance(self.ended, Absent) else "not_checkable"
+
+    @property
+    def sentence(self) -> str:
+        """What was found, how near it came, or what is missing."""
+        if isinstance(self.ended, Finding):
+            return self.ended.sentence
+        if isinstance(self.ended, Absent):
+            return f"at most {self.ended.most:,} {self.check.counts}; a finding from {self.ended.needed + 1:,}"
+        return self.ended.reason
+
+    @property
+    def positions(self) -> tuple[Position, ...]:
+        """First and last round of a finding."""
+        if not isinstance(self.ended, Finding):
+            return ()
+        rounds = dict.fromkeys((self.ended.first_round, self.ended.last_round))
+        return tuple(Position(self.node, self.rank, round_) for round_ in rounds)
+
+
+def listed(names: list[str] | tuple[str, ...], most: int = 8) -> str:
+    """Return names in quotes, the first ones of many."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
+
+
+def found(name: str, sentence: str, rounds: tuple[int, int], requests: list[str], /, **numbers: int) -> Finding:
+    """Return a finding whose evidence is complete."""
+    return Finding(name, sentence, rounds[0], rounds[1], tuple(requests), rounds[1], dict(numbers))

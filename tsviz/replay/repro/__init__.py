@@ -1,0 +1,1 @@
+"""A script that shows a finding on the real package alone (debugger.md, section 5)."""
