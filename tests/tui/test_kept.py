@@ -38,3 +38,15 @@ async def test_a_scrollbar_moves_by_what_can_be_seen_of_it() -> None:
         bar.window_virtual_size, bar.window_size = 30, 8
         steps = [bar.validate_position(at) * 46.93 / 22 for at in (0.0, 0.4, 0.5, 1.0, 21.5, 22.0)]
         assert [round(step, 2) for step in steps] == [0, 0, 1, 2, 45, 46]
+
+
+async def test_a_covered_screen_is_not_drawn() -> None:
+    """Below the pages the main screen is not seen; below a box it is."""
+    async with DebuggerApp(FullView(), start_round=61).run_test(size=(120, 40)) as pilot:
+        screen = await settle(pilot)
+        await press(pilot, "m")
+        assert not screen.is_current
+        assert pilot.app.screen.is_current
+        await press(pilot, "escape", "g")
+        assert pilot.app.screen is not screen
+        assert screen.is_current

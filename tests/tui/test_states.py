@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Input
 
+from tests.tui.desks import FakeDesk
 from tests.tui.fakes import HEAD, FakeView, FullView, IndexedLater, StillView, by_formula
-from tests.tui.helpers import pane_text, press, screen_text, settle
+from tests.tui.helpers import pane_text, press, rest, screen_text, settle
 from tsviz.replay.recorded.snapshot import BlockTable, Preparing, RequestLine, Row, Transfer
 from tsviz.tui.app import DebuggerApp, run
 from tsviz.tui.panes.states import too_small
@@ -249,6 +250,24 @@ async def test_too_small_says_so_kindly_and_still_quits(size: tuple[int, int]) -
         await pilot.press("ctrl+q")
         await pilot.pause()
         assert pilot.app._exit
+
+
+async def test_other_screens_say_that_there_is_no_room_and_come_back() -> None:
+    """At 40x10 findings, breakpoints and pages are that sentence alone; at 80x24 they are as before."""
+    async with DebuggerApp(FullView(), start_round=61, desk=FakeDesk()).run_test(size=(80, 24)) as pilot:
+        for key in ("f", "b", "m"):
+            await press(pilot, key)
+            await rest(pilot)
+            before = screen_text(pilot.app)
+            await pilot.resize_terminal(40, 10)
+            await rest(pilot)
+            lines = screen_text(pilot.app).split("\n")
+            assert lines[0] == "This terminal is 40x10. tsviz needs"
+            assert not any(lines[3:])
+            await pilot.resize_terminal(80, 24)
+            await rest(pilot)
+            assert screen_text(pilot.app) == before
+            await press(pilot, "escape")
 
 
 async def test_a_hundred_thousand_requests_cost_what_is_visible() -> None:

@@ -132,7 +132,7 @@ class MainScreen(Following, Elsewhere):
         self._release()
 
     def _release(self) -> None:
-        if self.scene.kept and self._ready and self.is_current:
+        if self.scene.kept and self._ready and self.app.screen is self:
             self.app.call_later(self.app.release)  # type: ignore[attr-defined]
 
     @property

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from tsviz.tui.key import Key
 from tsviz.tui.keys import display
@@ -19,6 +18,7 @@ from tsviz.tui.lines import Line, Lines, Span, clip
 from tsviz.tui.panes.sheets import key_lines
 from tsviz.tui.panes.states import BY_COLUMNS, BY_ROWS, too_small
 from tsviz.tui.scene import Scene
+from tsviz.tui.screens.opaque import OpaqueScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.screens.standing import stands
 from tsviz.tui.widgets.pane import Pane
@@ -68,7 +68,7 @@ def bindings_of(keys: Iterable[Key]) -> list[BindingType]:
     return [Binding(k.keys, k.action, k.help, id=k.id, tooltip=k.help, show=bool(k.word)) for k in keys]
 
 
-class Over(Screen[Jump | None]):
+class Over(OpaqueScreen[Jump | None]):
     """A screen over the main one. Subclasses name their keys and place `Pane`s; `redraw` shows them anew."""
 
     HORIZONTAL_BREAKPOINTS = BY_COLUMNS

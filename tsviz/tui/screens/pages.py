@@ -8,7 +8,6 @@ from functools import partial
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.screen import Screen
 
 from tsviz.replay.pages.values import PageLife, PagesMap
 from tsviz.replay.recorded.snapshot import RecordedView, TraceHead
@@ -24,6 +23,7 @@ from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
 from tsviz.tui.panes.states import BY_COLUMNS, BY_ROWS, too_small
 from tsviz.tui.scene import Scene
 from tsviz.tui.screens.goto import GoTo
+from tsviz.tui.screens.opaque import OpaqueScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.screens.standing import stands
 from tsviz.tui.widgets.grid_pane import GridPane
@@ -45,7 +45,7 @@ class Left:
     request: str
 
 
-class PagesScreen(Screen[Left]):
+class PagesScreen(OpaqueScreen[Left]):
     """Answers where it was left."""
 
     BINDINGS = pages_bindings()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from textual.screen import Screen
 from textual.timer import Timer
 
 from tsviz.replay.recorded.snapshot import RecordedView
@@ -30,6 +29,7 @@ from tsviz.tui.screens.answers import (
     marked,
     opened,
 )
+from tsviz.tui.screens.opaque import OpaqueScreen
 from tsviz.tui.screens.standing import stands
 from tsviz.tui.strip import Lane, Strip, StripAsk, Window
 from tsviz.tui.strips import fetch_strip
@@ -48,7 +48,7 @@ _REST_S = 0.12
 """How long the cursor stands still before an answer that takes its time is looked for."""
 
 
-class SteppingScreen(Screen[None]):
+class SteppingScreen(OpaqueScreen[None]):
     """Holds the scene and the fetcher; subclasses draw (`redraw`) and turn keys into moves."""
 
     def __init__(
