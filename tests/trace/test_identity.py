@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import struct
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +23,7 @@ from tsviz.trace import segments
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.reader import open_bundle
+from tsviz.trace.tokens import PageBook, known_pages
 from tsviz.trace.writer import BundleWriter
 
 PLANTED = 0x5EC2E700
@@ -266,3 +269,46 @@ def test_tables_of_tokens_are_empty(real: ModuleType, tmp_path: Path) -> None:
                           ("operations", "decode_input_token")):  # fmt: skip
         values: pa.ChunkedArray = part.table(table)[column]
         assert values.null_count == len(values)
+
+
+def test_a_book_that_is_full_forgets_the_page_that_was_seen_longest_ago() -> None:
+    """Of two known pages the one that was used again stays; the other is new when it comes behind a third."""
+    book = PageBook(1, most_pages=2)
+    seen = [book.prompt(array("i", [token])).pages[0] for token in (7, 8, 7, 9, 7, 8)]
+    assert seen == [0, 1, 0, 2, 0, 3]
+    assert book.content(3) == array("i", [8]).tobytes()
+    with pytest.raises(KeyError):
+        book.content(1)
+
+
+def test_a_recorder_knows_several_times_what_caches_can_hold() -> None:
+    """A pool of 2,000,000 pages of two blocks each asks for 16,000,000 pages; a small one for 2**20."""
+    assert known_pages(100) == 1 << 20
+    assert known_pages(2 * 2_000_000) == 16_000_000
+
+
+@pytest.mark.parametrize("tokens", ["full", "identity"])
+def test_a_trace_whose_book_forgot_pages_re_executes(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokens: str
+) -> None:
+    """With a book of four times the pages of the scheduler, and no more, every round of four lifetimes is equal."""
+    monkeypatch.setattr("tsviz.trace.tokens.KNOWN_PAGES", 0)
+    beyond = 0
+    for seed in range(40, 44):
+        count = itertools.count()
+        record(
+            real, tmp_path / str(seed), seed, tokens=tokens, steps=500, tune=without_storage,
+            token=lambda index, count=count: index if next(count) % 4 else next(count),
+        )  # fmt: skip
+        part = open_bundle(tmp_path / str(seed)).parts[0]
+        assert verify(part, real).complete
+        config = part.config
+        blocks = max(group["cache_blocks_per_lcm_block"] for group in config["cache_groups"])
+        known = 4 * blocks * (config["num_device_pages"] + config["num_host_pages"])
+        beyond += max(max(pages, default=-1) for pages in part.table("submissions")["pages"].to_pylist()) + 1 > known
+    assert beyond > 0
+
+
+def without_storage(config: Any) -> None:
+    """Have no storage tier: what is stored there is never forgotten."""
+    config.enable_l3_storage = False

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from tests.trace.lives import record
+from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
+from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
 from tsviz.trace import layout, segments
 from tsviz.trace.errors import CannotRecord, Damaged
@@ -65,6 +67,22 @@ def assert_back_to(path: Path, out: Path, number: int) -> None:
     assert part.last_round == record["last_round"]
     assert part.rows("calls") == record["tables"]["calls"][2] == record["last_seq"] + 1
     assert verify(part, compat).complete
+
+
+@pytest.mark.parametrize("cut", ["commits.jsonl", "calls.arrows"])
+def test_a_cut_in_front_of_the_first_commit_leaves_an_empty_trace(broken: Path, tmp_path: Path, cut: str) -> None:
+    """Ten bytes of a table, or of its commits: it opens, and what was lost is named with file, expected and found."""
+    file = hot(broken) / cut
+    file.write_bytes(file.read_bytes()[:10])
+    (found,) = repair(broken, tmp_path / "sound")
+    words = "; ".join(found.lost)
+    assert found.last_round == 0 and "every round: " in words
+    assert "commits.jsonl: expected a commit whose tables have their CRC, found " in words
+    opened = open_bundle(tmp_path / "sound")
+    assert overview(opened)["parts"][0]["rounds"] == 0
+    assert "every round" in (opened.end or {})["error"]
+    assert open_view(opened).snapshot(1).requests == ()
+    assert verify(opened.parts[0], compat).complete
 
 
 def test_a_bundle_without_its_end_is_whole_up_to_its_last_commit(broken: Path, tmp_path: Path) -> None:

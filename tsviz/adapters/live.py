@@ -24,6 +24,7 @@ from tsviz.trace.catalogue import PLANS
 from tsviz.trace.config import describe_config
 from tsviz.trace.endings import CRASHED, ENDED
 from tsviz.trace.recorder import Recorder
+from tsviz.trace.retention import Retention
 from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
 from tsviz.trace.tokens import IDENTITY
 from tsviz.trace.writer import drop
@@ -49,6 +50,9 @@ class LiveOptions:
     """`calls` or `plans`: the real scheduler does not say why it decides."""
     ring: dict[str, Any] | None = None
     """`RingOptions` as data, for a flight recorder: segments go to `out.ring`, `out-2.ring`, ..."""
+
+    retention: dict[str, Any] | None = None
+    """`Retention` as data: how long this recording, and older ones beside it that were made with limits, stay."""
 
     keeper: bool = True
     """Whether this process starts the keeper of its ring; `tsviz run` has its own."""
@@ -109,8 +113,12 @@ class Live:
             "options": {},
         }
         ring = None if self._options.ring is None else RingOptions.of(self._options.ring)
+        limits = None if self._options.retention is None else Retention.of(self._options.retention)
         path = claim(Path(self._options.out), "" if ring is None else SUFFIX)
-        writer = ApartWriter(path, meta=meta, tokens=self._options.tokens, ring=ring, most_waiting=MOST_WAITING)
+        writer = ApartWriter(
+            path, meta=meta, tokens=self._options.tokens, ring=ring, most_waiting=MOST_WAITING,
+            retention=limits,
+        )  # fmt: skip
         if ring is not None and self._options.keeper:
             start_keeper(path)
         atexit.register(self.close)

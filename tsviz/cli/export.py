@@ -14,6 +14,7 @@ from .params import OutputPath
 from .rows import format_option, print_rows
 from .sql import end_without
 from .traces import Place, open_place, traces_or_parts, unreadable
+from .writing import writing
 
 if TYPE_CHECKING:
     from tsviz.query.locked import Locked
@@ -102,15 +103,17 @@ def command(
             )
         except LookupError as error:
             raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from None
+    target = next(path for path in (directory, csv, perfetto, otel) if path is not None)
     try:
-        if directory is not None:
-            rows = _parquet(bundles, directory, tables)
-        elif csv is not None:
-            rows = _csv(bundles, csv, tables)
-        else:
-            if tables or len(bundles) != 1:
+        with writing(target):
+            if directory is not None:
+                rows = _parquet(bundles, directory, tables)
+            elif csv is not None:
+                rows = _csv(bundles, csv, tables)
+            elif tables or len(bundles) != 1:
                 raise CliError(ExitCode.USAGE, f"--{'otel' if otel else 'perfetto'} takes one trace, and no --table")
-            rows = [_perfetto(bundles, perfetto) if perfetto is not None else _otel(bundles, paths[0], otel)]
+            else:
+                rows = [_perfetto(bundles, perfetto) if perfetto is not None else _otel(bundles, paths[0], otel)]
     except TraceError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
     except OSError as error:

@@ -11,6 +11,7 @@ from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .traces import unreadable, whole_traces
+from .writing import writing
 
 
 @click.command("merge", short_help="Make one trace of those of several nodes, ranks or runs.")
@@ -34,7 +35,7 @@ def command(traces: tuple[str, ...], out: Path, same: str, form: str) -> None:
 
     paths = whole_traces(list(traces))
     try:
-        with unreadable():
+        with unreadable(), writing(out):
             placed = merge_bundles([open_bundle(path) for path in paths], out, same=same)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error

@@ -18,6 +18,7 @@ from .rows import format_option, print_rows
 from .schedulers import NAMES, load_scheduler
 from .sheltered import load_sheltered_or_twin
 from .traces import open_place, parse_place, unreadable
+from .writing import recording_to
 
 if TYPE_CHECKING:
     from tsviz.replay.minimize.shrink import Minimized, Step
@@ -140,10 +141,11 @@ def _record(found: Minimized, module: Any, predicate: Predicate, out: Path, meta
 
     engine = engine_of(module)
     try:
-        record_bundle(
-            found.scenario, module, recording_module, out, engine=engine, rule_set=RULE_SET,
-            meta=meta | {"scheduler": engine["name"]},
-        )  # fmt: skip
+        with recording_to(out):
+            record_bundle(
+                found.scenario, module, recording_module, out, engine=engine, rule_set=RULE_SET,
+                meta=meta | {"scheduler": engine["name"]},
+            )  # fmt: skip
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
     outcome = predicate.check(open_bundle(out).parts[0])

@@ -9,6 +9,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .traces import unreadable, whole_traces
+from .writing import writing
 
 
 @click.command("pack", short_help="Write a trace as one file.")
@@ -21,7 +22,7 @@ def command(trace: str, file: Path) -> None:
 
     path = Path(whole_traces([trace])[0])
     try:
-        with unreadable():
+        with unreadable(), writing(file):
             size = pack(path, file)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error

@@ -16,10 +16,12 @@ from .exit_codes import CliError, ExitCode
 from .level import DECISIONS, LEVELS, PLANS, level_of, level_option
 from .model_options import MODEL_NAMES, check_model_options, model_options
 from .params import OutputPath
+from .retaining import retain_option, retention_of
 from .ringing import Keepers, ring_of, ring_options, signals_of
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
+from .writing import stopped
 
 _PROGRESS_SECONDS = 0.25
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @level_option(LEVELS, "Default: plans for the real scheduler, else decisions.")
 @click.option("--max-rounds", type=click.IntRange(min=1), help="Stop after so many rounds.")
+@retain_option
 @ring_options
 @format_option
 @model_options
@@ -59,6 +62,7 @@ def command(
     tokens: str,
     level: str | None,
     max_rounds: int | None,
+    retain: tuple[str, ...],
     ring: str | None,
     trigger: tuple[str, ...],
     keep: int,
@@ -74,7 +78,7 @@ def command(
     """
     from tsviz.engine.workloads.errors import WorkloadError
     from tsviz.engine.workloads.registry import load
-    from tsviz.trace.errors import CannotRecord
+    from tsviz.trace.errors import CannotRecord, Full
 
     from .recording import Recording, RefusedConfig
 
@@ -86,6 +90,7 @@ def command(
     except WorkloadError as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
     flight = ring_of(ring, trigger, keep)
+    limits = retention_of(retain, flight)
     level = level_of(level, flight, otherwise=PLANS if scheduler == "real" or flight is not None else DECISIONS)
     if level == DECISIONS and scheduler == "real":
         raise CliError(
@@ -94,6 +99,8 @@ def command(
         )  # fmt: skip
     module = load_scheduler(scheduler)
     if model["model"] is not None:
+        if limits is not None:
+            raise CliError(ExitCode.USAGE, "--retain does not go with --model")
         if flight is not None:
             raise CliError(ExitCode.USAGE, "--ring does not go with --model: a model's run is recorded whole")
         record_model(
@@ -107,7 +114,16 @@ def command(
     began = time.monotonic()
     try:
         with Recording(
-            out, module, scheduler, requests, plan, tokens=tokens, command=sys.argv[1:], level=level, ring=flight
+            out,
+            module,
+            scheduler,
+            requests,
+            plan,
+            tokens=tokens,
+            command=sys.argv[1:],
+            level=level,
+            ring=flight,
+            retention=limits,
         ) as recording:
             keepers.look(recording.homes)
             summaries = recording.run(stop)
@@ -115,8 +131,10 @@ def command(
         raise CliError(ExitCode.USAGE, str(error)) from error
     except RefusedConfig as error:
         raise CliError(ExitCode.USAGE, f"the scheduler refuses this configuration: {error}") from error
+    except Full as error:
+        raise CliError(ExitCode.TRACE_UNREADABLE, stopped(out, error)) from error
     except OSError as error:
-        raise CliError(ExitCode.TRACE_UNREADABLE, f"{out}: recording stopped: {error}") from error
+        raise CliError(ExitCode.TRACE_UNREADABLE, stopped(out, error)) from error
     finally:
         stop.clear()
     seconds = time.monotonic() - began
@@ -153,7 +171,7 @@ def record_model(
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
     except OSError as error:
-        raise CliError(ExitCode.TRACE_UNREADABLE, f"{out}: recording stopped: {error}") from error
+        raise CliError(ExitCode.TRACE_UNREADABLE, stopped(out, error)) from error
     finally:
         stop.clear()
     for answer in answers if model["prompts"] else ():

@@ -21,6 +21,7 @@ from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.errors import CannotRecord
 from tsviz.trace.recorder import Recorder
+from tsviz.trace.retention import Retention
 from tsviz.trace.ring import RingOptions, ring_home
 from tsviz.trace.writer import BundleWriter
 from tsviz.version import __version__
@@ -39,7 +40,7 @@ class Recording:
 
     def __init__(
         self, out: Path, module: Any, scheduler: str, workload: Workload, plan: RunPlan, *, tokens: str,
-        command: Sequence[str], level: str, ring: RingOptions | None = None,
+        command: Sequence[str], level: str, ring: RingOptions | None = None, retention: Retention | None = None,
     ) -> None:  # fmt: skip
         """Create the bundle. Raises RefusedConfig before anything is written, CannotRecord when `out` is taken."""
         _check_config(module, plan)
@@ -57,7 +58,7 @@ class Recording:
         if ring is not None and out.exists():
             raise CannotRecord(f"{out}: expected a path that is free, found something there")
         path = out if ring is None else ring_home(out)
-        self._writer = BundleWriter(path, meta=meta, tokens=tokens, ring=ring)
+        self._writer = BundleWriter(path, meta=meta, tokens=tokens, ring=ring, retention=retention)
         self.homes = [] if ring is None else [path]
         """Where the segments of a flight recorder lie."""
         self._summaries: dict[str, RunSummary] = {}

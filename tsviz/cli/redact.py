@@ -11,6 +11,7 @@ from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .traces import open_recorded, parse_place, unreadable, whole_traces
+from .writing import writing
 
 
 @click.command("redact", short_help="Write a trace without what its prompts say.")
@@ -39,7 +40,7 @@ def command(trace: str, out: Path | None, check: bool, form: str) -> None:
     bundle, _ = open_recorded(place)
     if out is not None:
         try:
-            with unreadable():
+            with unreadable(), writing(out):
                 said = write_redacted(bundle, out)
         except CannotRecord as error:
             raise CliError(ExitCode.USAGE, str(error)) from error

@@ -11,6 +11,7 @@ from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .traces import unreadable, whole_traces
+from .writing import writing
 
 if TYPE_CHECKING:
     from tsviz.trace.repair import Repaired
@@ -32,7 +33,7 @@ def command(trace: str, out: Path, form: str) -> None:
 
     path = Path(whole_traces([trace])[0])
     try:
-        with unreadable():
+        with unreadable(), writing(out):
             repaired = _of_ring(path, out) if (path / RING_FILE).is_file() else repair(path, out)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error

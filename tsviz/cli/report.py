@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from .exit_codes import CliError, ExitCode
 from .findings import check
 from .params import OutputPath
 from .traces import Place, open_place, parse_place, unreadable
+from .writing import cannot_write
 
 if TYPE_CHECKING:
     from tsviz.report.subject import Subject, SubjectPart
@@ -102,8 +104,9 @@ def _write(target: Path, html: str) -> None:
         draft.write_text(html, encoding="utf-8", newline="\n")
         draft.replace(target)
     except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise CliError(ExitCode.USAGE, f"{target}: {error.strerror or error}") from error
+        with suppress(OSError):
+            draft.unlink()
+        raise CliError(ExitCode.USAGE, cannot_write(target, error)) from error
 
 
 def _is_report(path: Path) -> bool:

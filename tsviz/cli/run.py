@@ -13,6 +13,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .level import CALLS, PLANS, level_of, level_option
 from .params import OutputPath
+from .retaining import retain_option, retention_of
 from .ringing import Keepers, ring_of, ring_options, signals_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _BEGIN_SECONDS = 10.0
     help="identity keeps only which prefix pages are equal: no token and no hash of one.",
 )  # fmt: skip
 @level_option((CALLS, PLANS), f"Default: {PLANS}.")
+@retain_option
 @ring_options
 @click.option("--quiet", is_flag=True, help="Say nothing at the end.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARG]...")
@@ -40,6 +42,7 @@ def command(
     out: Path,
     tokens: str,
     level: str | None,
+    retain: tuple[str, ...],
     ring: str | None,
     trigger: tuple[str, ...],
     keep: int,
@@ -61,9 +64,11 @@ def command(
     if any(path.exists() for path in bundle_paths(out)[:2]):
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
     flight, keepers = ring_of(ring, trigger, keep), Keepers(told=True)
+    limits = retention_of(retain, flight)
     options = LiveOptions(
         str(out.absolute()), tokens, level_of(level, flight, otherwise=PLANS),
         None if flight is None else flight.values(), keeper=False,
+        retention=None if limits is None else limits.values(),
     )  # fmt: skip
     try:
         status = run_through(

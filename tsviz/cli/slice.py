@@ -12,6 +12,7 @@ from .params import OutputPath
 from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .traces import open_place, parse_place, unreadable
+from .writing import writing
 
 
 @click.command("slice", short_help="Cut some rounds out of a trace.")
@@ -38,7 +39,7 @@ def command(trace: str, rounds: str, out: Path, form: str) -> None:
     place = parse_place(trace)
     bundle, part = open_place(place)
     try:
-        with unreadable():
+        with unreadable(), writing(out):
             sliced = write_slice(bundle, part, int(found[1]), int(found[2]), out, rounds_progress("slice"))
     except (BadRange, CannotRecord) as error:
         raise CliError(ExitCode.USAGE, f"{place.path}: {error}") from error

@@ -9,6 +9,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .params import OutputPath
 from .traces import unreadable
+from .writing import writing
 
 
 @click.command("unpack", short_help="Make a trace of a packed file.")
@@ -21,7 +22,7 @@ def command(file: Path, out: Path, limit_bytes: int) -> None:
     from tsviz.trace.packing import unpack
 
     try:
-        with unreadable():
+        with unreadable(), writing(out):
             size = unpack(file, out, limit_bytes=limit_bytes)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error

@@ -16,6 +16,7 @@ from .rows import format_option, print_rows
 from .schedulers import NAMES
 from .sheltered import load_sheltered
 from .traces import open_place, parse_place, unreadable
+from .writing import recording_to
 
 if TYPE_CHECKING:
     from tsviz.replay.whatif.knobs import Change
@@ -96,7 +97,11 @@ def command(
         if axes:
             rows = _sweep(ready, changes, grid, wanted, scan=scan)
         else:
-            outcome = ready.run(changes) if out is None else _record(ready, changes, bundle, part, scheduler, out)
+            if out is None:
+                outcome = ready.run(changes)
+            else:
+                with recording_to(out):
+                    outcome = _record(ready, changes, bundle, part, scheduler, out)
             _say(outcome_words(ready, outcome))
             if show == "requests":
                 rows = request_rows(ready.compare(outcome), "baseline", "what_if")

@@ -29,6 +29,7 @@ from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
 from .recorder import Recorder
+from .retention import Retention
 from .ring import RingOptions
 from .tokens import FULL, MODES
 from .wire import Encoder
@@ -61,7 +62,7 @@ class ApartWriter:
 
     def __init__(
         self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None,
-        most_waiting: int | None = None,
+        most_waiting: int | None = None, retention: Retention | None = None,
     ) -> None:  # fmt: skip
         """Make the directory `path` and start the process. As `BundleWriter`.
 
@@ -82,7 +83,8 @@ class ApartWriter:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror or error}") from error
         self._send(
             OPEN, 0,
-            _json({"path": str(path), "meta": dict(meta), "tokens": tokens, "ring": ring and ring.values()}),
+            _json({"path": str(path), "meta": dict(meta), "tokens": tokens, "ring": ring and ring.values(),
+                   "retention": retention and retention.values()}),
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()

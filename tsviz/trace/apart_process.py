@@ -19,6 +19,7 @@ from . import wire
 from .apart import CLOSE, ENTRY, HEADER, OPEN, PART
 from .backlog import MOST_WAITING
 from .recorder import Recorder
+from .retention import Retention
 from .ring import RingOptions
 from .writer import BundleWriter
 
@@ -52,7 +53,14 @@ def write(source: BinaryIO) -> str:
         elif kind == OPEN:
             told = json.loads(data)
             ring = None if told["ring"] is None else RingOptions.of(told["ring"])
-            writer = BundleWriter(Path(told["path"]), meta=told["meta"], tokens=told["tokens"], ring=ring, made=True)
+            writer = BundleWriter(
+                Path(told["path"]),
+                meta=told["meta"],
+                tokens=told["tokens"],
+                ring=ring,
+                made=True,
+                retention=None if told["retention"] is None else Retention.of(told["retention"]),
+            )
         elif kind == PART:
             assert writer is not None
             told = json.loads(data)

@@ -40,5 +40,9 @@ class FellBehind(Exception):
     """The writer was too slow for what was recorded, and recording ended rather than fill the memory."""
 
 
+class Full(Exception):
+    """The recording alone came to as much as its retention allows, and ended."""
+
+
 class CannotRecord(Exception):
     """What was asked for cannot be recorded; the message says why."""

@@ -15,6 +15,7 @@ holds a CRC of its values under `crc`. No directory or file of a bundle may be a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -67,8 +68,13 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace").decode()
     plain = json.loads(text)
     draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(plain | {_CRC: _values_crc(plain)}, indent=1, sort_keys=True) + "\n")
-    draft.replace(path)
+    try:
+        draft.write_text(json.dumps(plain | {_CRC: _values_crc(plain)}, indent=1, sort_keys=True) + "\n")
+        draft.replace(path)
+    except OSError:  # half a file helps nobody, and whoever finds it wonders
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
 
 
 def _values_crc(values: dict[str, Any]) -> str:

@@ -33,15 +33,17 @@ class PartWriter:
         storage: bool = False,
         read: Callable[..., PlanFields] = read_plan,
         level: str = PLANS,
+        most_pages: int | None = None,
     ) -> None:
         """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed.
 
         `read` reads a plan, as `read_plan`. At level `calls` nothing is kept of one but its row in `rounds`.
+        `most_pages`: how many distinct prefix pages are known at once; with storage all are: what is stored stays.
         """
         self._segments = segments
         self._settings: dict[str, Any] = {
             "prefix_tokens": prefix_tokens, "token_mode": token_mode, "event_reader": event_reader, "storage": storage,
-            "read": read, "level": level,
+            "read": read, "level": level, "most_pages": most_pages,
         }  # fmt: skip
         self._first_submission = 0
         self._full = token_mode == FULL
@@ -49,7 +51,7 @@ class PartWriter:
         self._requests, self._words = Vocabulary(), Vocabulary()
         self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
         self._book = PlanBook(content=self._full, read=read)
-        self._pages = PageBook(prefix_tokens)
+        self._pages = PageBook(prefix_tokens, None if storage else most_pages)
         self._chains = ChainBook(prefix_tokens) if storage and not self._full else None
         self._keys_seen: dict[str, int] = {}
         self._decisions = DecisionRows(self._tables, self._book.submission)

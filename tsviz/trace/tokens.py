@@ -9,6 +9,7 @@ re-executed on invented tokens.
 from __future__ import annotations
 
 from array import array
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,16 +27,32 @@ class PagedPrompt:
     tail: array[int]
 
 
+KNOWN_PAGES = 1 << 20
+"""So many distinct prefix pages a recorder knows at least, with 16 tokens each about 250 MB."""
+_KNOWN_FOR_A_CACHED = 4
+
+
+def known_pages(cached_pages: int) -> int:
+    """Return how many pages must be known where a scheduler may hold so many prefix pages in its caches."""
+    return max(KNOWN_PAGES, _KNOWN_FOR_A_CACHED * cached_pages)
+
+
 class PageBook:
-    """The dictionary of distinct prefix pages of one part. Page numbers count from 0 in order of first sight."""
+    """The dictionary of distinct prefix pages of one part. Page numbers count from 0 in order of first sight.
 
-    __slots__ = ("_contents", "_full_pages", "_numbers", "_tails", "page_tokens")
+    It holds the pages that were seen last, so that a recording without end does not fill the memory: one that comes
+    again behind that is a new page. That is as it should be for a scheduler whose caches hold far fewer pages, and
+    turn out what was used least lately: it has forgotten the page as well.
+    """
 
-    def __init__(self, page_tokens: int) -> None:
-        """`page_tokens`: prefix granularity."""
+    __slots__ = ("_contents", "_full_pages", "_most", "_next", "_numbers", "_tails", "page_tokens")
+
+    def __init__(self, page_tokens: int, most_pages: int | None = None) -> None:
+        """`page_tokens`: prefix granularity; `most_pages`: how many pages are known, all of them by default."""
         self.page_tokens = page_tokens
-        self._numbers: dict[bytes, int] = {}
-        self._contents: list[bytes] = []
+        self._most, self._next = most_pages, 0
+        self._numbers: OrderedDict[bytes, int] = OrderedDict()
+        self._contents: dict[int, bytes] = {}
         self._tails: dict[int, array[int]] = {}
         self._full_pages: dict[int, int] = {}
 
@@ -61,9 +78,15 @@ class PageBook:
     def _number(self, content: bytes) -> tuple[int, bool]:
         number = self._numbers.get(content)
         if number is not None:
+            if self._most is not None:
+                self._numbers.move_to_end(content)
             return number, False
-        self._contents.append(content)
-        number = self._numbers[content] = len(self._numbers)
+        number = self._numbers[content] = self._next
+        self._contents[number] = content
+        self._next += 1
+        if self._most is not None and len(self._numbers) > self._most:
+            _, gone = self._numbers.popitem(last=False)
+            del self._contents[gone]
         return number, True
 
     def follow(self, submission: int, prompt_tokens: int, tail: array[int]) -> None:
@@ -100,7 +123,7 @@ class PageBook:
         return filled
 
     def content(self, number: int) -> bytes:
-        """Return the tokens of a page as LE32 bytes. Raises IndexError for a number that was never given."""
+        """Return the tokens of a page as LE32 bytes. Raises KeyError for one that is not known (any more)."""
         return self._contents[number]
 
     def forget(self, submission: int) -> None:

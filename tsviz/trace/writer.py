@@ -6,6 +6,7 @@ once a second, so a killed process loses at most a second. At close the hot tabl
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,14 +17,15 @@ from . import compact, layout
 from .backlog import LOOK_SECONDS, Backlog
 from .catalogue import PLANS
 from .entries import EventReader
-from .errors import CannotRecord, FellBehind
+from .errors import CannotRecord, FellBehind, Full
 from .lock import RecordingLock
 from .part_writer import PartWriter
 from .plan_fields import PlanFields, read_plan
 from .recorder import Recorder
+from .retention import RETENTION_FILE, SWEEP_SECONDS, Retention, sweep
 from .ring import RING_FILE, RingOptions, Rotation
 from .segments import HotSegments
-from .tokens import FULL, MODES
+from .tokens import FULL, MODES, known_pages
 
 TAKE_SECONDS = 0.01
 FLUSH_SECONDS = 0.9
@@ -61,12 +63,14 @@ class BundleWriter:
 
     def __init__(
         self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None,
-        most_waiting: int | None = None, made: bool = False,
+        most_waiting: int | None = None, made: bool = False, retention: Retention | None = None,
     ) -> None:  # fmt: skip
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
 
         `ring`: a flight recorder, of whose segments the keeper makes bundles; `path` is where these lie, `OUT.ring`.
         `most_waiting`: where more entries than this wait for a disk that is too slow, plans are dropped (`backlog.py`).
+        `retention`: of the recordings beside it that were made with limits those that are beyond these are removed when
+        it begins, every minute, and when it ends; one that reaches the limit in bytes by itself ends (`Full`).
         `made`: the directory was made for this recording (`check_free`), and may hold what others put there since.
 
         Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
@@ -74,6 +78,7 @@ class BundleWriter:
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._meta, self._ring = path, tokens, dict(meta), ring
+        self._retention, self._swept = retention, float("-inf")
         self._parts: list[_Part] = []
         self._names: list[dict[str, Any]] = []
         self.error: BaseException | None = None
@@ -86,8 +91,12 @@ class BundleWriter:
                 check_free(path)
             self._anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
             self._write_bundle_file()
+            if retention is not None:
+                layout.write_json(path / RETENTION_FILE, retention.values())
             self._recording = RecordingLock(path)
         except OSError as error:
+            with contextlib.suppress(OSError):  # only what is empty
+                path.rmdir()
             raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
@@ -147,6 +156,7 @@ class BundleWriter:
                 storage=config["enable_l3_storage"],
                 read=read,
                 level=level,
+                most_pages=known_pages(_cached_pages(config)),
             )
             with self._lock:
                 self._parts.append(_Part(recorder, writer, directory, segments, rotation))
@@ -202,6 +212,20 @@ class BundleWriter:
             for part in list(self._parts):
                 part.writer.flush()
             self._flushed = now
+            self._keep_limits(now)
+
+    def _keep_limits(self, now: float) -> None:
+        """Remove old recordings beside this one. Raises Full when this one alone is as large as all may be."""
+        limits = self._retention
+        if limits is None:
+            return
+        written = sum(part.segments.written_bytes for part in self._parts)
+        if limits.bytes is not None and written > limits.bytes:
+            raise Full(f"{written:,} bytes were recorded, and {limits.bytes:,} are all that is to be kept")
+        if now - self._swept >= SWEEP_SECONDS:
+            self._swept = now
+            with contextlib.suppress(OSError):
+                sweep(self.path.parent, limits)
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
@@ -260,6 +284,8 @@ class BundleWriter:
                 for part in self._parts:
                     part.writer.flush()
                     part.segments.finish()
+                self._swept = float("-inf")
+                self._keep_limits(time.monotonic())
             except BaseException as error:
                 self._fail(error)
         for part in self._parts:
@@ -272,6 +298,12 @@ class BundleWriter:
         if compacted and self._ring is None:
             for part in self._parts:
                 compact.compact_part(part.directory)
+
+
+def _cached_pages(config: Mapping[str, Any]) -> int:
+    """Return how many prefix pages the caches of a scheduler can hold at most."""
+    blocks = max((group["cache_blocks_per_lcm_block"] for group in config.get("cache_groups", ())), default=1)
+    return blocks * (int(config.get("num_device_pages", 0)) + int(config.get("num_host_pages", 0)))
 
 
 def check_free(path: Path) -> None:
