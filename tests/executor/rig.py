@@ -186,7 +186,7 @@ def drawn(seed: int) -> Life:
         prefix_granularity=8, max_scheduled_tokens=max(least, draw.choice((16, 24, 40))),
         max_batch_size=draw.choice((3, 4) if presses else (2, 3, 4)), decode_input_tokens=width,
         overlap_schedule_depth=draw.randint(0, 1), mixed=(presses and not host) or draw.random() < 0.6,
-        storage=host > 0 and draw.random() < 0.6,
+        storage=host > 0 and draw.random() < 0.75,
     )  # fmt: skip
     requests = (_pressing if presses else _arriving)(draw)
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
@@ -201,7 +201,7 @@ def drawn(seed: int) -> Life:
         acks=AckFaults(seed=seed, failed_load_rate=draw.choice((0.0, 0.0, 0.2))),
     )  # fmt: skip
     parents = PRESSED_PARENTS[model] if presses else ROOMY_PARENTS[model] + draw.randint(0, 5)
-    faults = StoreFaults(seed, vanish_rate=draw.choice((0.0, 0.5)), truncate_rate=draw.choice((0.0, 0.1)))
+    faults = StoreFaults(seed, vanish_rate=draw.choice((0.0, 0.7)), truncate_rate=draw.choice((0.0, 0.1)))
     return Life(
         tuple(requests),
         model,

@@ -61,6 +61,7 @@ class ExecutorDevice:
         self._exec_free_ns = 0
         self.last_zero: Op | None = None
         self.last_layers: list[Op] = []
+        self._unread: dict[int | None, list[int]] = {}
 
     @property
     def checker(self) -> OrderChecker:
@@ -76,11 +77,17 @@ class ExecutorDevice:
             pinned = copies.write_back(planned.stores, pinned=True)
             fences += pinned if Fault.FENCE_PINNED in self.options.faults else []
         self.last_zero = zero = self._zero(plan, fences)
-        loads: Mapping[int | None, Sequence[int]] = {}
+        loads, self._unread = self._unread, {}
         if planned.loads is not None and copies is not None:
-            loads = copies.load_back(planned.loads, planned.failed_loads, zero, fences)
+            for layer, numbers in copies.load_back(planned.loads, planned.failed_loads, zero, fences).items():
+                loads.setdefault(layer, []).extend(numbers)
         self.queue.report()
-        return self._forward(planned, zero, loads) if planned.request_ids else None
+        if planned.request_ids:
+            return self._forward(planned, zero, loads)
+        # A page that vanished from storage takes the forward with it, and its retraction publishes pages that the loads
+        # still fill: the next forward may find them.
+        self._unread = loads
+        return None
 
     def poll_cache_results(self) -> Sequence[CacheResult]:
         """Return the copies that have ended."""
