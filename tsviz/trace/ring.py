@@ -27,7 +27,6 @@ from typing import Any
 from . import entries as e
 from .segments import HotSegments
 
-RING_FILE = "ring.json"
 TRIGGER_FILE = "trigger"
 KEEPER_LOG = "keeper.log"
 KEPT = "kept"

@@ -23,7 +23,7 @@ from .part_writer import PartWriter
 from .plan_fields import PlanFields, read_plan
 from .recorder import Recorder
 from .retention import RETENTION_FILE, SWEEP_SECONDS, Retention, sweep
-from .ring import RING_FILE, RingOptions, Rotation
+from .ring import RingOptions, Rotation
 from .segments import HotSegments
 from .tokens import FULL, MODES, known_pages
 
@@ -174,7 +174,7 @@ class BundleWriter:
     def _write_bundle_file(self) -> None:
         ring = {} if self._ring is None else {"ring": self._ring.values()}
         layout.write_json(
-            self.path / (layout.BUNDLE_FILE if self._ring is None else RING_FILE),
+            self.path / (layout.BUNDLE_FILE if self._ring is None else layout.RING_FILE),
             {
                 **ring,
                 "format": layout.FORMAT,
