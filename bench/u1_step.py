@@ -27,6 +27,8 @@ from .measure import Line
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from tsviz.tui.widgets.pane import Pane
+
 COLUMNS, ROWS = 200, 60
 TRACE = "traces/mixed-undeclared-livelock@2400"
 _KEYS = (
@@ -143,6 +145,7 @@ async def _frames(trace: str) -> tuple[float, float, float]:
     from tsviz.cli.traces import open_place, parse_place
     from tsviz.replay.view import open_view
     from tsviz.tui.app import DebuggerApp
+    from tsviz.tui.widgets.pane import Pane
 
     place = parse_place(trace)
     bundle, part = open_place(place)
@@ -150,24 +153,23 @@ async def _frames(trace: str) -> tuple[float, float, float]:
     found = []
     async with app.run_test(size=(COLUMNS, ROWS)) as pilot:
         await pilot.pause(3.0)
+        panes = list(app.screen.query(Pane))
         for what in ("anew", "again", "few"):
             took: dict[str, list[float]] = {what: [], "nothing": []}
             for _ in range(_STEPS):
                 for each, times in took.items():
                     begun = time.thread_time()
-                    _touch(app.screen, each)
+                    _touch(app.screen, panes, each)
                     await pilot.pause(0.05)
                     times.append((time.thread_time() - begun) * 1e3)
             found.append(statistics.median(took[what]) - statistics.median(took["nothing"]))
     return found[0], found[1], found[2]
 
 
-def _touch(screen: Screen[object], what: str) -> None:
+def _touch(screen: Screen[object], panes: Sequence[Pane], what: str) -> None:
     from textual.geometry import Region
 
-    from tsviz.tui.widgets.pane import Pane
-
-    for pane in screen.query(Pane) if what != "nothing" else ():
+    for pane in panes if what != "nothing" else ():
         if what == "anew":
             pane.forget_drawn()
         if what != "few":

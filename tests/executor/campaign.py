@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +16,58 @@ os.environ.setdefault("SPDLOG_LEVEL", "off")
 
 import torch
 
+from tests.executor.pairs import drawn_pair, run_pair
 from tests.executor.rig import drawn, live
 from tsviz.engine.summary import EndReason
 from tsviz.executor.equality import Equality
 from tsviz.executor.paths import PATHS
 
+PAIR_PATHS = ("hand-over", "landing behind a prefix")
+"""The ways of a pair: P->D, and P->D with pages that D has."""
+PAIRS_EVERY = 10
+"""Of so many lifetimes one is a pair's, on the twin."""
+
 
 def campaign(
     first: int, lifetimes: int, schedulers: dict[str, Any], root: Path
 ) -> tuple[Equality, Counter[str], list[str]]:
-    """Run lifetimes of consecutive seeds, schedulers in turn; storage of every fourth is its predecessor's."""
-    total, counts, failures = Equality(), Counter(dict.fromkeys(PATHS, 0)), []
+    """Run lifetimes of consecutive seeds, schedulers in turn; a storage that was filled is used a second time."""
+    total, counts, failures = Equality(), Counter(dict.fromkeys((*PATHS, *PAIR_PATHS), 0)), []
     names = list(schedulers)
     for seed in range(first, first + lifetimes):
         if seed > first and (seed - first) % 100 == 0:
             print(f"{seed - first} of {lifetimes} lifetimes, {len(failures)} failures", file=sys.stderr, flush=True)
         name = names[seed % len(names)]
+        runs = pair_lifetime(seed) if seed % PAIRS_EVERY == 0 else lifetime(seed, schedulers[name], root / str(seed))
         try:
-            lived = live(drawn(seed), schedulers[name], root / str(seed))
-            if drawn(seed).pool.storage:
-                again = live(drawn(seed), schedulers[name], root / str(seed))
-                counts.update(again.counts)
-                total += again.equality
-                lived = again if not again.equality.is_exact else lived
+            for ran, equality, wrong in runs:
+                counts.update(ran)
+                total += equality
+                if wrong:
+                    raise AssertionError(wrong)
         except Exception as error:  # a lifetime that breaks is a finding; the others go on
             failures.append(f"seed {seed} ({name}): {type(error).__name__}: {error}")
             print(failures[-1], file=sys.stderr, flush=True)
-            continue
-        counts.update(lived.counts)
-        total += lived.equality
-        if not lived.equality.is_exact or lived.races or not lived.guard_is_zero:
-            failures.append(f"seed {seed} ({name}): {lived.equality} races {list(map(str, lived.races[:2]))}")
-            print(failures[-1], file=sys.stderr, flush=True)
-        elif lived.summary.reason is not EndReason.DRAINED:
-            counts[f"the scheduler's own standstill: {lived.summary.reason.value}"] += 1
     return total, counts, failures
+
+
+def lifetime(seed: int, scheduler: Any, root: Path) -> Iterator[tuple[Counter[str], Equality, str]]:
+    """Live a drawn lifetime, twice where it has a storage; give its counters, its equality and what is wrong."""
+    life = drawn(seed)
+    for _ in range(1 + life.pool.storage):
+        lived = live(life, scheduler, root)
+        counts = lived.counts.copy()
+        if lived.summary.reason is not EndReason.DRAINED:
+            counts[f"the scheduler's own standstill: {lived.summary.reason.value}"] += 1
+        right = lived.equality.is_exact and not lived.races and lived.guard_is_zero
+        yield counts, lived.equality, "" if right else f"{lived.equality} races {list(map(str, lived.races[:2]))}"
+
+
+def pair_lifetime(seed: int) -> Iterator[tuple[Counter[str], Equality, str]]:
+    """Live a drawn pair's lifetime."""
+    paired = run_pair(drawn_pair(seed))
+    right = paired.equality.is_exact and not paired.races and paired.on_d.finished == len(paired.requests)
+    yield paired.counts, paired.equality, "" if right else f"{paired.equality} races {paired.races} {paired.on_d}"
 
 
 def main() -> int:

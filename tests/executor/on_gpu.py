@@ -52,7 +52,7 @@ def main() -> int:
     try:
         require_gpu()
     except BadModel as error:
-        print(error, file=sys.stderr)
+        print(f"make gpu needs an NVIDIA GPU that torch can use: {error}", file=sys.stderr)
         return 2
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.use_deterministic_algorithms(True, warn_only=True)

@@ -13,6 +13,7 @@ from tsviz.adapters.tokenspeed import engine_of, recording_module
 from tsviz.engine.arrivals import Arrivals
 from tsviz.engine.clock import VirtualClock
 from tsviz.engine.cost import DeviceCost
+from tsviz.engine.events import Event
 from tsviz.engine.faults import AckFaults, ClientAbort
 from tsviz.engine.summary import RunSummary
 from tsviz.engine.workloads.model import Span, Workload, WorkRequest
@@ -35,6 +36,8 @@ from tsviz.trace.writer import BundleWriter
 
 PACE = DeviceCost(round_ns=1_000_000, token_ns=20_000)
 MS = 1_000_000
+Meddle = Callable[[list[Event]], list[Event]]
+"""Makes other events of those that the loop tells in one call: a mistake of an event loop."""
 
 
 def request(name: str, *spans: tuple[int, int], says: int = 8, at_ms: int = 0, declared: int = 0) -> WorkRequest:
@@ -86,7 +89,9 @@ class _Ops:
         assert 0 <= start_ns <= end_ns
 
 
-def record(life: Life, scheduler: Any, out: Path) -> Lived:
+def record(
+    life: Life, scheduler: Any, out: Path, store_root: Path | None = None, *, meddle: Meddle | None = None
+) -> Lived:
     """Run a lifetime and record it, on virtual time."""
     sink = TraceSink()
     writer = BundleWriter(out, meta={"command": ["tsviz"]})
@@ -100,9 +105,16 @@ def record(life: Life, scheduler: Any, out: Path) -> Lived:
         return sink.recorder
 
     try:
-        return live(life, recording_module(scheduler, open_recorder, observed=False), watcher=sink, clock=clock)
+        module = recording_module(scheduler, open_recorder, observed=False)
+        return live(life, module, store_root, watcher=sink, clock=clock, meddle=meddle)
     finally:
         writer.close({"parts": {}, "error": None})
+
+
+def meddle_with(engine: Engine, meddle: Meddle) -> None:
+    """Let an engine's loop tell its scheduler something else."""
+    advance = engine.port.advance
+    engine.port.advance = lambda events: advance(meddle(list(events)))  # type: ignore[method-assign]
 
 
 def live(
@@ -112,8 +124,9 @@ def live(
     *,
     watcher: Any = None,
     clock: VirtualClock | None = None,
+    meddle: Meddle | None = None,
 ) -> Lived:
-    """Run a lifetime on a scheduler module and compare all that was said."""
+    """Run a lifetime on a scheduler module and compare all that was said; `meddle` changes what the loop tells it."""
     shape = PRESETS[life.model]
     model = Model(shape, seeded_weights(shape, life.seed))
     draft = draft_of(model, life.draft_layers)
@@ -132,6 +145,8 @@ def live(
         EngineOptions(device=life.device, drafter=life.drafter, aborts=life.aborts, max_rounds=300),
         streams=life.streams(clock.now_ns), store=store, watcher=watcher or ops, draft=draft,
     )  # fmt: skip
+    if meddle is not None:
+        meddle_with(engine, meddle)
     summary = engine.run()
     device = engine.device
     device.counts["aborted neighbour"] += summary.aborted

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
 gguf = pytest.importorskip("gguf", reason="gguf is not installed")
 
+from tests.executor.conftest import tsviz
 from tsviz.executor.checkpoint import HF_NAMES, load_checkpoint
 from tsviz.executor.reference import dense_logits
 from tsviz.executor.shape import BadModel, ModelShape
@@ -58,9 +59,8 @@ def test_a_safetensors_checkpoint_says_what_transformers_says(folder) -> None:
     assert (ours - theirs).abs().max() < 1e-4
 
 
-def test_a_gguf_file_gives_the_same_model(folder, tmp_path) -> None:
-    """The same weights, with rotary rows interleaved as GGUF files have them, give the same bits."""
-    path = tmp_path / "model.gguf"
+def write_gguf(path) -> None:
+    """The seeded weights of SHAPE as a GGUF file, rotary rows interleaved."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_block_count(2)
     writer.add_context_length(256)
@@ -89,13 +89,16 @@ def test_a_gguf_file_gives_the_same_model(folder, tmp_path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def test_a_gguf_file_gives_the_same_model(folder, tmp_path) -> None:
+    """The same weights, with rotary rows interleaved as GGUF files have them, give the same bits."""
+    path = tmp_path / "model.gguf"
+    write_gguf(path)
     tokens = [3, 14, 15, 9, 26, 53, 58, 9]
     from_gguf, from_folder = (load_checkpoint(p, torch.float32).model for p in (path, folder))
     ours, theirs = dense_logits(from_gguf, tokens, 0), dense_logits(from_folder, tokens, 0)
     assert (ours - theirs).abs().max() < 1e-5  # eps is a float32 in the file
-    path.write_bytes(path.read_bytes()[:-4096])
-    with pytest.raises(BadModel, match=r"model\.gguf: not a whole GGUF file"):
-        load_checkpoint(path, torch.float32)
 
 
 def _without_a_tensor(folder) -> None:
@@ -107,6 +110,17 @@ def _without_a_tensor(folder) -> None:
 def _with_a_wrong_shape(folder) -> None:
     tensors = hf_tensors() | {"model.norm.weight": torch.zeros(33)}
     safetensors.save_file(tensors, folder / "model.safetensors")
+
+
+def _with_no_numbers(folder) -> None:
+    tensors = hf_tensors()
+    tensors["model.norm.weight"][3] = float("nan")
+    safetensors.save_file(tensors, folder / "model.safetensors")
+
+
+def _with(fields):
+    """Break a configuration by giving it other fields."""
+    return lambda folder: (folder / "config.json").write_text(json.dumps(CONFIG | fields))
 
 
 def _cut_short(folder) -> None:
@@ -131,6 +145,19 @@ def _cut_short(folder) -> None:
             r"hidden_size: expected a positive whole",
         ),
         (lambda f: shutil.rmtree(f), r"expected a folder with config.json and safetensors"),
+        (
+            _with({"rope_scaling": {"type": "linear"}}),
+            r"rope_type: expected 'default' or 'llama3', found 'linear'",
+        ),
+        (
+            _with({"rope_scaling": {"rope_type": "llama3"}}),
+            r"rope_scaling: factor: expected a positive number, found",
+        ),
+        (_with({"attention_bias": True}), r"attention_bias: expected False, found True"),
+        (_with({"rms_norm_eps": "x"}), r"rms_norm_eps: expected a positive number, found 'x'"),
+        (_with({"eos_token_id": 1.5}), r"eos_token_id: expected a token or a list of them, found 1.5"),
+        (_with({"num_hidden_layers": 10**9}), r"num_hidden_layers: expected at most 4096, found 1000000000"),
+        (_with_no_numbers, r"tensor 'model.norm.weight': expected finite numbers, found some that are not"),
     ],
 )
 def test_a_broken_checkpoint_says_what_is_wrong(folder, breaks, told) -> None:
@@ -138,6 +165,29 @@ def test_a_broken_checkpoint_says_what_is_wrong(folder, breaks, told) -> None:
     breaks(folder)
     with pytest.raises(BadModel, match=told):
         load_checkpoint(folder, torch.float32)
+
+
+@pytest.mark.parametrize("cut", [0, 8, 400, 2000, 20_000, -4096, -1])
+def test_a_gguf_file_that_is_cut_short_is_told(tmp_path, cut) -> None:
+    """Wherever a file ends too early, in its head or in its weights, it is named and nothing else is raised."""
+    path = tmp_path / "model.gguf"
+    write_gguf(path)
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(BadModel, match=r"model\.gguf: not a whole GGUF file"):
+        load_checkpoint(path, torch.float32)
+
+
+@pytest.mark.parametrize("breaks", [_without_a_tensor, _with_a_wrong_shape, _cut_short])
+def test_a_broken_checkpoint_ends_a_recording_before_it_starts(folder, breaks, tmp_path, capfd) -> None:
+    """From the command line it is one line that names the file, exit code 2, and no trace."""
+    breaks(folder)
+    out = tmp_path / "run"
+    words = ("--scheduler", "twin", "--workload", "poisson:requests=2,rate=9", "--out", out)
+    assert tsviz("record", "--model", folder, *words) == 2
+    error = capfd.readouterr().err
+    assert error.startswith(f"error: {folder}")
+    assert "Traceback" not in error
+    assert not out.exists()
 
 
 def test_the_tensors_of_a_layer_are_named() -> None:

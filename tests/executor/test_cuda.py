@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
 import tsviz.scheduler.compat as twin
+from tests.executor import on_gpu
 from tests.executor.rig import Life, live
 from tests.executor.test_equality import PRESSED
 from tsviz.executor.cuda import CudaStreams
@@ -136,3 +137,10 @@ def test_without_a_gpu_there_is_one_sentence() -> None:
     library.is_available = lambda: False
     with pytest.raises(BadModel, match="no CUDA device"):
         CudaStreams(lambda: 0, library)
+
+
+def test_the_checks_for_a_gpu_end_in_one_sentence_without_one(monkeypatch, capsys) -> None:
+    """`make gpu` begins with them: exit code 2, and what is missing."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert on_gpu.main() == 2
+    assert capsys.readouterr().err == "make gpu needs an NVIDIA GPU that torch can use: there is no CUDA device here\n"

@@ -8,90 +8,90 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
-import tsviz.scheduler.compat as twin
+from tests.executor.pairs import REQUESTS, Pair, run_pair
 from tests.executor.rig import request
-from tsviz.engine.arrivals import Arrivals
-from tsviz.engine.configs import Role
-from tsviz.engine.drive import drive
 from tsviz.engine.faults import ClientAbort
 from tsviz.engine.summary import EndReason
-from tsviz.engine.workloads.model import Workload
-from tsviz.executor.clock import MonotonicClock
-from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
-from tsviz.executor.equality import compare
-from tsviz.executor.model import Model
-from tsviz.executor.options import DeviceOptions, Edge
-from tsviz.executor.peer import PeerSide
-from tsviz.executor.shape import PRESETS
-from tsviz.executor.sizing import PoolOptions, size_pool, with_role
-from tsviz.executor.weights import seeded_weights
-from tsviz.executor.wire import wire_pair
+from tsviz.executor.order import Kind
+from tsviz.executor.sizing import PoolOptions
+from tsviz.trace.reader import open_bundle
 
 torch.set_num_threads(1)
-REQUESTS = tuple(request(f"r{i}", (100 + i % 2, 20), (200 + i, 3 + 4 * i), says=8, at_ms=3 * i) for i in range(5))
 
 
-def pair(model_name, *, width=1, depth=0, requests=REQUESTS, aborts=(), omitted=(), parents=60):
-    """Run both nodes in this process; return engines and summaries, D first."""
-    shape = PRESETS[model_name]
-    model = Model(shape, seeded_weights(shape, 3))
-    workload = fit_vocabulary(Workload(requests, {}), shape.vocabulary)
-    pool = PoolOptions(decode_input_tokens=width, overlap_schedule_depth=depth)
-    sized = size_pool(shape, pool, parents=parents, host_parents=0, element_bytes=4)
-    clock, engines = MonotonicClock(), []
-    arrivals = {Role.D: Arrivals(workload.requests), Role.P: Arrivals(workload.requests, follows_only=True)}
-    arrivals[Role.P].follow(arrivals[Role.D])
-    for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
-        device = DeviceOptions(keep_logits=True, omitted=frozenset(omitted))
-        engines.append(
-            Engine(
-                twin, model, with_role(sized, role), arrivals[role], clock, EngineOptions(device=device),
-                remote=lambda e, role=role, wire=wire: PeerSide(role, wire, e.device, e.arena, shape, clock),
-                aborts=aborts if role is Role.D else (),
-            )
-        )  # fmt: skip
-    ending = drive([engine.loop for engine in engines], clock)
-    summaries = [engine.loop.summary(*ending) for engine in engines]
-    return model, workload, engines, summaries
-
-
+@pytest.mark.parametrize("layerwise", [False, True], ids=["whole", "layerwise"])
 @pytest.mark.parametrize(
-    ("model", "width", "depth"), [("tiny", 1, 0), ("tiny", 3, 1), ("tiny-state", 2, 0), ("tiny-replay", 1, 1)]
+    ("model", "width", "depth"), [("tiny", 3, 1), ("tiny-state", 2, 0), ("tiny-replay", 1, 1), ("tiny-narrow", 1, 0)]
 )
-def test_a_pair_says_what_one_engine_says(model, width, depth) -> None:
+def test_a_pair_says_what_one_engine_says(model, width, depth, layerwise) -> None:
     """Prompts computed on one node and decoded on the other are bit-equal to the dense reference."""
-    built, workload, (d, p), (on_d, on_p) = pair(model, width=width, depth=depth)
-    assert on_d.reason is EndReason.DRAINED, on_d
-    assert (on_d.finished, on_p.finished) == (5, 5)
-    equality = compare(built, workload.requests, d.device.said)
+    pool = PoolOptions(decode_input_tokens=width, overlap_schedule_depth=depth, max_scheduled_tokens=24)
+    paired = run_pair(Pair(model, pool=pool, layerwise=layerwise))
+    assert paired.on_d.reason is EndReason.DRAINED, paired.on_d
+    assert (paired.on_d.finished, paired.on_p.finished) == (5, 5)
+    equality = paired.equality
     assert equality.is_exact, equality
     assert equality.tokens >= 40
-    assert p.device.counts["hand-over"] == 5
-    assert d.device.checker.races == p.device.checker.races == []
+    assert paired.p.device.counts["hand-over"] == 5
+    assert (paired.p.device.counts["block sent ahead"] > 0) is layerwise
+    assert paired.races == set()
+
+
+def test_a_drafts_pages_are_handed_over() -> None:
+    """A model that drafts for itself is never rejected on a decode node that computed none of the prompts."""
+    pool = PoolOptions(decode_input_tokens=3, max_scheduled_tokens=24)
+    for layerwise in (False, True):
+        paired = run_pair(Pair(pool=pool, layerwise=layerwise, draft_layers=2))
+        assert paired.equality.is_exact, paired.equality
+        assert paired.d.device.counts["all candidates accepted"] > 5
+        assert paired.d.device.counts["candidate rejected"] == 0
 
 
 def test_pages_that_the_decode_node_has_do_not_travel() -> None:
-    """A prompt whose first 16 tokens D has cached lands behind them, and fewer bytes move."""
+    """A prompt of 37 tokens whose first 32 D has cached sends its last block of 8 alone: 1 of 5, and 4 before it.
+
+    Layer by layer it is the same: a block of 8 rows, keys and values, 2 heads of 8 floats, 2 layers is 2,048 bytes.
+    """
     later = replace(request("b", (7, 32), (8, 5), says=4), arrival_ns=None, after="a")
-    requests = (request("a", (7, 32), says=4), later)
-    _, _, (d, p), (on_d, _) = pair("tiny", requests=requests)
-    assert on_d.finished == 2
-    assert d.device.counts["landing behind a prefix"] == 1
-    assert p.device.counts["hand-over"] == 2
+    for layerwise in (False, True):
+        paired = run_pair(Pair(requests=(request("a", (7, 32), says=4), later), layerwise=layerwise))
+        assert paired.on_d.finished == 2
+        assert paired.d.device.counts["landing behind a prefix"] == 1
+        assert paired.p.device.counts["hand-over"] == 2
+        sides = (paired.d.loop._remote, paired.p.loop._remote)
+        assert [side.moved_bytes for side in sides] == [5 * 2048, 5 * 2048]
+
+
+def test_pages_go_ahead_while_the_prompt_is_computed(tmp_path) -> None:
+    """Of a prompt of 40 tokens in chunks of 16 two blocks of 8 go with each chunk, and one with the last, per layer."""
+    pool = PoolOptions(max_scheduled_tokens=16)
+    paired = run_pair(Pair(requests=(request("a", (1, 40), says=2),), pool=pool, layerwise=True), tmp_path)
+    assert paired.p.device.counts["block sent ahead"] == 5
+    ops = open_bundle(tmp_path / "P").part("P", 0).table("device_ops").to_pylist()
+    layers = {op["op"]: op["layer"] for op in ops if op["kind"] == "layer"}
+    sends = [op for op in ops if op["kind"] == Kind.SEND.value]
+    assert [(op["layer"], op["moved_bytes"]) for op in sends] == [
+        (0, 2048), (1, 2048), (0, 2048), (1, 2048), (0, 1024), (1, 1024),
+    ]  # fmt: skip
+    assert all([layers[n] for n in op["waits"]] == [op["layer"]] for op in sends)
 
 
 def test_a_client_that_gives_up_frees_both_nodes() -> None:
     """An abort on D in the middle of everything ends the request on both nodes, and the others go on."""
     aborts = tuple(ClientAbort(r.request_id, 1_000_000 * (1 + i)) for i, r in enumerate(REQUESTS[:3]))
-    built, workload, (d, p), (on_d, on_p) = pair("tiny-state", aborts=aborts)
-    assert on_d.live == on_p.live == 0
-    assert on_d.finished + on_d.aborted + on_d.failed == 5
-    for engine in (d, p):
-        assert engine.port.sizes()[:4] == (0, 0, 0, 0)
-    assert compare(built, workload.requests, d.device.said).is_exact
+    for layerwise in (False, True):
+        paired = run_pair(Pair("tiny-state", aborts=aborts, layerwise=layerwise))
+        assert paired.on_d.live == paired.on_p.live == 0
+        assert paired.on_d.finished + paired.on_d.aborted + paired.on_d.failed == 5
+        for engine in (paired.d, paired.p):
+            assert engine.port.sizes()[:4] == (0, 0, 0, 0)
+        assert paired.equality.is_exact
 
 
-def test_a_manifest_before_zeroing_is_named() -> None:
-    """D that does not wait for its zeroing before it asks for pages has a race between the two."""
-    _, _, (d, _), _ = pair("tiny", omitted=(Edge.ZERO_REMOTE,))
-    assert "zero -> receive" in {race.edge for race in d.device.checker.races}
+@pytest.mark.parametrize(("own", "exact"), [(3, True), (2, False)])
+def test_a_hit_within_the_replay_window_truncates_it(own, exact) -> None:
+    """A3 of docs/failures.md: with a window of 4 and a hit at 16 a decode at 18 looks for position 15 in vain."""
+    first, later = request("a", (1, 16), says=4), request("b", (1, 16), (2, own), says=6)
+    paired = run_pair(Pair("tiny-replay", (first, replace(later, arrival_ns=None, after="a"))))
+    assert paired.d.device.counts["landing behind a prefix"] == 1
+    assert paired.equality.is_exact is exact

@@ -75,6 +75,14 @@ def test_a_draft_model_drafts(tmp_path) -> None:
         (("--model", "tiny", "--memory", "1", "--prefix-page", "262144"), "memory budget: expected at least"),
         (("--model", "tiny", "--draft", "first:2", "--width", "3"), "expected 1 to 1 of the model's layers, found 2"),
         (("--model", "tiny", "--draft", "tiny"), "draft: expected a decode window of at least 2 tokens, found 1"),
+        (
+            ("--model", "tiny", "--pages", "3"),
+            "pool: 2 LCM blocks hold requests of up to 32 tokens, and the",
+        ),
+        (("--model", "tiny", "--pages", "3000000000"), "--pages"),
+        (("--model", "tiny", "--pages", "2000000000"), "cpu memory: the pools need 8,192,000,000,000 bytes, "),
+        (("--model", "tiny", "--host-pages", "900000000"), "cpu memory: the pools need 3,"),
+        (("--model", "tiny", "--layerwise"), "--layerwise needs --node P: it is the prefill node that sends"),
         (("--mode", "exact"), "--mode needs --model"),
     ],
 )
@@ -84,6 +92,14 @@ def test_what_cannot_run_is_told_before_anything_is_written(words, told, tmp_pat
     assert tsviz("record", "--scheduler", "twin", "--workload", "poisson:requests=2,rate=9", "--out", out, *words) == 2
     assert told in capfd.readouterr().err
     assert not out.exists()
+
+
+def test_a_gpu_that_is_not_there_is_told_before_anything_is_written(monkeypatch, tmp_path, capfd) -> None:
+    """`--streams cuda` on a machine without a GPU is one sentence."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert tsviz(*RECORD, "--streams", "cuda", "--out", tmp_path / "x") == 2
+    assert "there is no CUDA device here" in capfd.readouterr().err
+    assert not (tmp_path / "x").exists()
 
 
 def test_without_torch_one_sentence_says_what_to_install(monkeypatch, tmp_path, capfd) -> None:

@@ -32,10 +32,12 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def start(node: str, port: int, out: Path, workload: str) -> subprocess.Popen[bytes]:
+def start(node: str, port: int, out: Path, workload: str, *, layerwise: bool = False) -> subprocess.Popen[bytes]:
     """Start one node."""
     code = "from tsviz.cli.main import main; main()"
-    where = ("--node", node, "--peer", f"127.0.0.1:{port}", "--workload", workload, "--out", str(out))
+    where = ["--node", node, "--peer", f"127.0.0.1:{port}", "--workload", workload, "--out", str(out)]
+    if layerwise and node == "P":
+        where.append("--layerwise")
     return subprocess.Popen(
         [sys.executable, "-c", code, *COMMON, *where], cwd=ROOT, env={**os.environ, "SPDLOG_LEVEL": "off"},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -54,12 +56,17 @@ def output_of(bundle: Path, node: str) -> dict[str, list[int]]:
 
 
 def test_two_processes_say_what_one_engine_says(tmp_path) -> None:
-    """The tokens of the decode node's trace are those of a fused run; both traces verify and are queried together."""
+    """The tokens of the decode node's trace are those of a fused run; both traces verify and are queried together.
+
+    Pages go layer by layer here; whole ones go where a node is killed.
+    """
     port = free_port()
-    nodes = [start(node, port, tmp_path / node, SHORT) for node in ("P", "D")]
+    nodes = [start(node, port, tmp_path / node, SHORT, layerwise=True) for node in ("P", "D")]
     for process in nodes:
         _, err = process.communicate(timeout=90)
         assert process.returncode == 0, err.decode()
+    sent = open_bundle(tmp_path / "P").part("P", 0).table("device_ops").to_pylist()
+    assert {op["layer"] for op in sent if op["kind"] == "send"} == {0, 1, 2}
     assert tsviz(*COMMON, "--workload", SHORT, "--out", tmp_path / "F") == 0
     assert output_of(tmp_path / "D", "D") == output_of(tmp_path / "F", "F")
     for node in ("P", "D"):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tsviz.replay.index import build_index, open_indexed
 
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
@@ -64,6 +65,24 @@ def test_who_is_retracted_inside_the_slice_waits_from_then_on(ask: Ask) -> None:
     whole.close()
     assert [tuple(row.values()) for row in told] == [("r1", 101), ("r3", 101)]
     assert ask(sql) == told
+
+
+def test_who_does_not_come_back_inside_a_slice_waits_where_decisions_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """r1 and r3, retracted in round 101, return in 164 and 196: rounds 90 to 105 tell of them with their index only."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    whole, out = open_bundle(TRACES / "retract-and-grant"), tmp_path / "sl"
+    write_slice(whole, whole.parts[0], 90, 105, out)
+    cut = open_bundle(out)
+    build_index(cut.parts[0])
+    sql = "SELECT request, since_round, waited_rounds, next_row_round FROM waiting(104) ORDER BY request"
+    told = []
+    for bundle in (cut, open_indexed(out)):
+        locked = Locked(Catalog([bundle]))
+        told.append([tuple(row.values()) for row in locked.query(sql)[0].to_pylist()])
+        locked.close()
+    assert told == [[], [("r1", 101, 4, None), ("r3", 101, 4, None)]]
 
 
 def test_a_prefill_of_who_ran_before_starts_over(ask: Ask) -> None:

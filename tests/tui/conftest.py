@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 import textual.app
 import textual.pilot
+from textual.timer import Timer
 
 from tests.tui.quiet import quiet
 from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.view import open_view
 from tsviz.trace.reader import open_bundle
+from tsviz.tui.screens.main import MainScreen
 
 TRACES = Path(__file__).parents[2] / "traces"
 
@@ -48,7 +50,17 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_sleeping_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pilots go on when there is nothing left to be done."""
+def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pilots go on when there is nothing left to be done, and begin at once what the screen puts off."""
     monkeypatch.setattr(textual.app, "wait_for_idle", quiet)
     monkeypatch.setattr(textual.pilot, "wait_for_idle", quiet)
+    set_timer = MainScreen.set_timer
+
+    def at_once(screen: MainScreen, delay: float, callback: Callable[[], None], *, pause: bool = False) -> Timer:
+        timer = set_timer(screen, delay, callback, pause=pause)
+        if callback in (screen._check, screen._ask_detail) and not pause:
+            timer.stop()
+            screen.call_later(callback)
+        return timer
+
+    monkeypatch.setattr(MainScreen, "set_timer", at_once)

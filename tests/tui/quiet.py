@@ -13,14 +13,17 @@ from typing import Any
 from textual._context import active_app
 
 _PATIENCE_S = 5.0
+_A_MOMENT_S = 0.002
 
 
 async def quiet(_min_sleep: float = 0.0, _max_sleep: float = 1.0) -> None:
-    """Wait until the loop has nothing to run and the screen nothing to draw; the arguments are the toolkit's own."""
+    """Wait until the loop has nothing to run and the screen nothing to draw; takes what the toolkit's wait takes."""
     until = time.monotonic() + _PATIENCE_S
     await _nothing_ready(until)
     app = active_app.get(None)
     if app is not None and app.is_running and app.screen_stack:
+        while app._resize_timer is not None and time.monotonic() < until:
+            await asyncio.sleep(_A_MOMENT_S)
         app.screen._on_timer_update()  # what is drawn, and called after that, waits for a timer
         await _nothing_ready(until)
 

@@ -52,7 +52,7 @@ async def test_a_trace_of_many_rounds_waits_to_be_asked() -> None:
     view = FullView(replace(HEAD, rounds=200_001))
     async with DebuggerApp(view, start_round=61, desk=desk).run_test(size=(120, 40)) as pilot:
         await until(pilot, "not checked yet")
-        await pilot.pause(0.8)
+        await rest(pilot)
         assert ("findings", False) not in desk.asked
         assert ("derive", True) not in desk.asked
         await pilot.press("f")

@@ -136,8 +136,6 @@ async def test_the_main_screen_counts_them() -> None:
     """Checks begin by themselves, and the header says how many were found; a click there opens them."""
     async with app_on(FakeDesk()).run_test(size=(120, 40)) as pilot:
         await rest(pilot)
-        await pilot.pause(0.7)
-        await rest(pilot)
         assert "✗ 3 findings" in pane_text(pilot.app, "header")
         await pilot.click("#header", offset=(112, 1))
         await rest(pilot)

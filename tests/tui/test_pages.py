@@ -21,7 +21,7 @@ from tsviz.tui.app import DebuggerApp
 from tsviz.tui.pages_keys import PAGES_KEYS
 from tsviz.tui.pages_scene import PagesScene
 from tsviz.tui.panes.page_card import page_facts
-from tsviz.tui.panes.pages import geometry, pages_map, parent_at, under
+from tsviz.tui.panes.pages import Drawn, geometry, pages_map, parent_at, under
 from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
 from tsviz.tui.screens import pages
 from tsviz.tui.screens.main import MainScreen
@@ -214,7 +214,7 @@ def big_map(parents: int) -> PagesMap:
 def test_only_visible_lines_are_made() -> None:
     """50,000 pages are 782 lines of 64; line 781 holds the last 16, and each cell's place is found again."""
     scene = PagesScene(HEAD, 1, map=big_map(50_000))
-    document = pages_map(scene, 80, 30)
+    document = pages_map(scene, Drawn(), 80, 30)
     assert document.height == 782
     text = document.line(781).text
     assert text.startswith(" 49985 ")
@@ -236,7 +236,7 @@ def test_packed_parents_have_a_cell_a_page() -> None:
         codes=(bytes([v.EMPTY, v.OWNED, v.SHARED, *[v.EMPTY] * 30]), bytes([0, 0, v.CACHED, *[0] * 6])),
         owners=(array("i", [-1] * 33), array("i", [-1] * 9)), shares=(bytes([2] * 33), bytes(9)),
     )  # fmt: skip
-    line = pages_map(PagesScene(HEAD, 1, map=packed, parent=8), 60, 5).line(0)
+    line = pages_map(PagesScene(HEAD, 1, map=packed, parent=8), Drawn(), 60, 5).line(0)
     assert line.text == "    1 a■2·· b▒     ∙     ?    a···· a···· a···· a····"
     scene = PagesScene(HEAD, 1, map=packed)
     assert [parent_at(scene, (60, 5), x, 0) for x in (7, 10, 11, 12, 15)] == [(1, 0), (1, 3), None, (2, 0), (2, 0)]
@@ -246,7 +246,7 @@ def test_a_shared_page_says_by_how_many() -> None:
     """Three requests hold page 2; the card and the line under the map say three, as its cell does."""
     pages = replace(big_map(8), codes=(bytes([0, v.OWNED, v.SHARED, *[v.EMPTY] * 6]),))
     scene = PagesScene(HEAD, 1, map=pages, parent=2)
-    assert pages_map(scene, 60, 5).line(0).text.startswith("    1 ■ 3 ")
+    assert pages_map(scene, Drawn(), 60, 5).line(0).text.startswith("    1 ■ 3 ")
     assert page_facts(scene, 40, 9).line(0).text == " page 2 of full  3 shared"
     assert "  3 shared" in under(scene, 80, 1).line(0).text
 

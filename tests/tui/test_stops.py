@@ -126,8 +126,6 @@ async def test_each_view_has_a_key(incident: Incident, key: str, view: str, says
     async with DebuggerApp(trace, start_round=101, request="r6").run_test(size=SIZES["200x60"]) as pilot:
         screen = await settle(pilot)
         await press(pilot, key)
-        await pilot.pause(0.3)
-        await settle(pilot)
         assert (screen.scene.view, screen.scene.focus) == (view, "inspector")
         text = " ".join(pane_text(pilot.app, "inspector").split("\n"))
         assert " ".join(says.split()) in " ".join(text.split())
@@ -161,8 +159,6 @@ async def test_not_recorded_at_this_level(incident: Incident, size: str) -> None
     async with DebuggerApp(view, start_round=101).run_test(size=SIZES[size]) as pilot:
         await settle(pilot)
         await press(pilot, "w", "2")
-        await pilot.pause(0.3)
-        await settle(pilot)
         compare(pilot.app, f"not-recorded-{size}")
 
 

@@ -124,16 +124,29 @@ async def test_enter_and_p_jump_from_the_list() -> None:
     for key, round_ in (("enter", 80), ("p", 20)):
         async with app_on(FakeDesk()).run_test(size=(120, 40)) as pilot:
             await watching(pilot, *(["pool.free < 4"] if key == "enter" else []))
-            study = main_screen(pilot.app).study
-            assert study is not None
-            while study.jobs.busy:  # the hits of a kept predicate are looked for again
-                await rest(pilot)
             await pilot.press("home")
             await rest(pilot)
             await pilot.press(key)
+            while not isinstance(pilot.app.screen, MainScreen):  # the hits of a kept predicate are looked for again
+                await rest(pilot)
             await rest(pilot)
-            assert isinstance(pilot.app.screen, MainScreen)
             assert main_screen(pilot.app).scene.round == round_
+
+
+async def test_a_jump_waits_for_the_hits() -> None:
+    """Enter while they are looked for says so, and goes to 80 when they are there."""
+    desk = FakeDesk()
+    desk.hit_gate = threading.Event()
+    async with app_on(desk).run_test(size=(120, 40)) as pilot:
+        screen = await watching(pilot, "pool.free < 4")
+        await press(pilot, "enter")
+        assert pilot.app.screen is screen
+        assert "this goes to the first that comes" in screen_text(pilot.app)
+        desk.hit_gate.set()
+        while pilot.app.screen is screen:
+            await rest(pilot)
+        await rest(pilot)
+        assert main_screen(pilot.app).scene.round == 80
 
 
 async def test_predicates_are_kept_by_trace(kept: Path) -> None:
@@ -150,8 +163,6 @@ async def test_predicates_are_kept_by_trace(kept: Path) -> None:
     ]
     desk = FakeDesk()
     async with app_on(desk).run_test(size=(120, 40)) as pilot:
-        await rest(pilot)
-        await pilot.pause(0.8)
         await rest(pilot)
         assert desk.predicates == ["pool.free < 4", "rounds.round = 7"]
 

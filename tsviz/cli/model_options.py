@@ -49,6 +49,10 @@ _OPTIONS = (
         help="One node of a pair: P prefills and listens, D decodes and connects. Give both the same options.",
     ),
     click.option("--peer", metavar="HOST:PORT", help="With --node: where P listens and D connects."),
+    click.option(
+        "--layerwise", is_flag=True,
+        help="With --node P: send each layer's pages as soon as a chunk has computed them, not whole prompts.",
+    ),
     click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="Of the CPU kernels."),
 )  # fmt: skip
 
@@ -62,7 +66,7 @@ def model_options(function: F) -> F:
 
 MODEL_NAMES = (
     "model", "prompts", "max_tokens", "mode", "dtype", "memory_mib", "streams", "draft", "store", "threads", "node",
-    "peer",
+    "peer", "layerwise",
 )  # fmt: skip
 """The parameters that these options fill."""
 _SIMULATED = (
@@ -88,6 +92,8 @@ def check_model_options(context: click.Context, model: Mapping[str, Any], worklo
         raise click.UsageError("--model needs either --workload or --prompt")
     if (model["node"] is None) != (model["peer"] is None):
         raise click.UsageError("--node and --peer go together: a node needs its peer")
+    if model["layerwise"] and model["node"] != "P":
+        raise click.UsageError("--layerwise needs --node P: it is the prefill node that sends")
     if ignored := [name for name in _SIMULATED if given(name)]:
         raise click.UsageError(f"{_option(context, ignored[0])} does not go with --model")
 

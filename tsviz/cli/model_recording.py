@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
 from tsviz.engine.configs import Role
-from tsviz.engine.workloads.model import Span, Workload, WorkRequest, given_tokens
+from tsviz.engine.workloads.model import Workload
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.writer import BundleWriter
 from tsviz.version import __version__
 
 from .exit_codes import CliError, ExitCode
-from .run_options import RunPlan
+from .model_setup import ModelSetup
 
 if TYPE_CHECKING:
     from tsviz.cli.record import Stop
     from tsviz.engine.summary import RunSummary
-    from tsviz.executor.models import LoadedModel
-
-_DEFAULT_MIB = 256
-_WORKSPACE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,52 +32,20 @@ class Answer:
 
 
 class ModelRecording:
-    """Loads the model and sizes the pools when it is made; nothing is written before that went well."""
+    """Runs what a setup has loaded and sized."""
 
-    def __init__(self, options: Mapping[str, Any], plan: RunPlan, module: Any, *, pages_given: bool) -> None:
-        """Raises CliError: torch or the model is missing or bad, the pool is too small, the scheduler refuses."""
-        try:
-            from tsviz.executor.models import load_model, use_threads
-        except ImportError:
-            raise CliError(
-                ExitCode.USAGE, "--model needs torch, which is not installed", "pip install 'tsviz[executor]'"
-            ) from None
-        from tsviz.executor.shape import BadModel
-
-        use_threads(options["threads"])
-        self._options, self._plan, self._module = options, plan, module
-        self.node: str = options["node"] or "F"
+    def __init__(self, setup: ModelSetup) -> None:
+        self._setup = setup
         self._wire: Any = None
-        try:
-            if options["streams"] == "cuda":
-                from tsviz.executor.cuda import require_gpu
-
-                require_gpu()
-            self.loaded: LoadedModel = load_model(
-                options["model"], seed=plan.workload.seed, dtype=options["dtype"], fast=options["mode"] == "fast",
-                device="cuda" if options["streams"] == "cuda" else "cpu",
-            )  # fmt: skip
-            self._draft = self._load_draft()
-            self._sized = self._size(pages_given=pages_given)
-        except (BadModel, ValueError) as error:
-            raise CliError(ExitCode.USAGE, str(error)) from error
-
-    def prompts(self, texts: Sequence[str], max_tokens: int) -> Workload:
-        """Return the prompts as requests that come at once. Raises CliError for a model without a tokenizer."""
-        if self.loaded.tokenizer is None:
-            raise CliError(ExitCode.USAGE, f"--prompt: model {self._options['model']!r} has no tokenizer")
-        says = (Span(0, 0, max_tokens),)
-        requests = tuple(
-            WorkRequest(f"prompt{i}", (given_tokens(tokens),), says, max_tokens, arrival_ns=0)
-            for i, tokens in enumerate(map(self.loaded.tokenizer.encode, texts))
-        )
-        return Workload(requests, {"kind": "prompts", "prompts": len(texts)})
 
     def run(
         self, out: Path, workload: Workload, stop: Stop, *, scheduler: str, tokens: str, level: str,
         command: Sequence[str],
     ) -> tuple[RunSummary, list[Answer], dict[str, int]]:  # fmt: skip
-        """Run and record; returns the summary, the answers, and what recording cost the control thread."""
+        """Run and record; returns the summary, the answers, and what recording cost the control thread.
+
+        Raises CliError, before anything is written, where no request of the workload fits.
+        """
         from tsviz.engine.arrivals import Arrivals
         from tsviz.executor.arena import NoMemory
         from tsviz.executor.clock import MonotonicClock
@@ -90,10 +54,12 @@ class ModelRecording:
         from tsviz.executor.store import PageStore
         from tsviz.executor.telling import TraceSink
 
-        options, loaded, sink, clock = self._options, self.loaded, TraceSink(), MonotonicClock()
+        setup, sink, clock = self._setup, TraceSink(), MonotonicClock()
+        options, plan, loaded, sized = setup.options, setup.plan, setup.loaded, setup.sized
+        setup.check_fit(workload)
         meta = {
             "tool": f"tsviz {__version__}", "command": ["tsviz", *command], "scheduler": scheduler,
-            "workload": dict(workload.meta), "skipped": dict(workload.skipped), "options": dict(self._plan.given),
+            "workload": dict(workload.meta), "skipped": dict(workload.skipped), "options": dict(plan.given),
             "device": {
                 "model": options["model"], "mode": options["mode"], "dtype": options["dtype"],
                 "streams": options["streams"], "layers": loaded.model.shape.pattern, **loaded.told,
@@ -107,8 +73,8 @@ class ModelRecording:
 
             def open_recorder(config: Any) -> Any:
                 sink.recorder = writer.recorder(
-                    node=self.node, rank=0, config=describe_config(config), engine=engine_of(self._module),
-                    event_reader=event_reader(self._module), now_ns=clock.now_ns, clock="monotonic", rule_set=RULE_SET,
+                    node=setup.node, rank=0, config=describe_config(config), engine=engine_of(setup.module),
+                    event_reader=event_reader(setup.module), now_ns=clock.now_ns, clock="monotonic", rule_set=RULE_SET,
                     level=level,
                 )  # fmt: skip
                 return sink.recorder
@@ -116,16 +82,16 @@ class ModelRecording:
             remote = self._remote(clock)
             store = None
             if options["store"] is not None:
-                store = PageStore(options["store"], repr((loaded.told, options["dtype"])), self._sized.layout.signature)
+                store = PageStore(options["store"], repr((loaded.told, options["dtype"])), sized.layout.signature)
             engine = Engine(
-                recording_module(self._module, open_recorder, observed=level == "decisions"), loaded.model, self._sized,
+                recording_module(setup.module, open_recorder, observed=level == "decisions"), loaded.model, sized,
                 Arrivals(fit_vocabulary(workload, loaded.model.shape.vocabulary).requests), clock,
                 EngineOptions(
                     device=DeviceOptions(poison=False, stop_tokens=loaded.stop_tokens),
-                    max_rounds=self._plan.max_rounds, stop=stop,
+                    max_rounds=plan.max_rounds, stop=stop,
                 ),
                 streams=self._make_streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
-                draft=self._draft,
+                draft=setup.draft,
             )  # fmt: skip
             loop = engine.loop
             stop.told = lambda: f", {loop.live} live, {loop.generated_tokens:,} tokens, {loop.not_arrived:,} to come"
@@ -136,7 +102,7 @@ class ModelRecording:
                     self._wire.close()
             cost = {"device_rows_ns": sink.spent_ns, "run_ns": clock.now_ns()}
             ends = {
-                "parts": {f"{self.node}/0": summary.told()},
+                "parts": {f"{setup.node}/0": summary.told()},
                 "recording": cost,
                 "races": len(engine.device.checker.races),
             }
@@ -150,72 +116,35 @@ class ModelRecording:
         finally:
             writer.close({**ends, "error": failed})
 
-    def _load_draft(self) -> Any:
-        from tsviz.executor.drafting import check_draft
-        from tsviz.executor.models import load_draft
-
-        options, model = self._options, self.loaded.model
-        if options["draft"] is None:
-            return None
-        draft = load_draft(
-            options["draft"], model, seed=self._plan.workload.seed, dtype=options["dtype"],
-            fast=options["mode"] == "fast", device="cuda" if options["streams"] == "cuda" else "cpu",
-        )  # fmt: skip
-        check_draft(model.shape, draft.shape, self._plan.scheduler.decode_input_tokens)
-        return draft
-
-    def _size(self, *, pages_given: bool) -> Any:
-        from tsviz.executor.sizing import PoolOptions, parents_for_budget, size_pool, with_role
-
-        s, shape = self._plan.scheduler, self.loaded.model.shape
-        element_bytes = self.loaded.model.weights.embed.element_size()
-        draft = None if self._draft is None else self._draft.shape
-        pool = PoolOptions(
-            s.prefix_granularity, s.max_scheduled_tokens, s.max_batch_size, s.decode_input_tokens,
-            s.overlap_schedule_depth, s.mixed, s.storage, s.prefix_cache,
-        )  # fmt: skip
-        parents = s.num_device_pages - 1
-        mib = self._options["memory_mib"]
-        if mib is not None or not pages_given:
-            budget = (mib or _DEFAULT_MIB) << 20
-            parents = parents_for_budget(shape, pool, budget, _WORKSPACE_BYTES, element_bytes, draft)
-            if mib is None:
-                parents = min(parents, s.num_device_pages - 1)
-        host = max(0, s.num_host_pages - 1)
-        sized = size_pool(shape, pool, parents=parents, host_parents=host, element_bytes=element_bytes, draft=draft)
-        if self.node != "F":
-            sized = with_role(sized, Role(self.node))
-        self._module.Scheduler(sized.scheduler.build(self._module))
-        return sized
-
     def _remote(self, clock: Any) -> Any:
         """Return what makes this node's end of the link, connected; None for an engine of its own."""
-        if self.node == "F":
+        if self._setup.node == "F":
             return None
         from tsviz.executor.peer import PeerSide
         from tsviz.executor.wire import connect, listen
 
-        host, _, port = str(self._options["peer"]).rpartition(":")
+        host, _, port = str(self._setup.options["peer"]).rpartition(":")
         if not host or not port.isdigit():
-            raise CliError(ExitCode.USAGE, f"--peer: expected HOST:PORT, found {self._options['peer']!r}")
+            raise CliError(ExitCode.USAGE, f"--peer: expected HOST:PORT, found {self._setup.options['peer']!r}")
         try:
-            self._wire = wire = (listen if self.node == "P" else connect)(host, int(port))
+            self._wire = wire = (listen if self._setup.node == "P" else connect)(host, int(port))
         except OSError as error:
             raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {error.strerror or error}") from error
-        role, shape = Role(self.node), self.loaded.model.shape
-        return lambda engine: PeerSide(role, wire, engine.device, engine.arena, shape, clock)
+        role, shape = Role(self._setup.node), self._setup.loaded.model.shape
+        layerwise = self._setup.options["layerwise"]
+        return lambda engine: PeerSide(role, wire, engine.device, engine.arena, shape, clock, layerwise=layerwise)
 
     def _make_streams(self, clock: Any) -> Any:
         from tsviz.executor.cuda import cuda_streams
         from tsviz.executor.streams import InlineStreams, ThreadStreams
 
-        kind = self._options["streams"]
+        kind = self._setup.options["streams"]
         if kind == "cuda":
             return cuda_streams(clock.now_ns)
         return ThreadStreams(clock.now_ns) if kind == "threads" else InlineStreams(clock.now_ns)
 
     def _answers(self, workload: Workload, said: Mapping[str, Sequence[Any]]) -> list[Answer]:
-        tokenizer = self.loaded.tokenizer
+        tokenizer = self._setup.loaded.tokenizer
         if tokenizer is None:
             return []
         return [

@@ -154,15 +154,16 @@ def record_model(
     from tsviz.trace.errors import CannotRecord
 
     from .model_recording import ModelRecording
+    from .model_setup import ModelSetup
 
-    recording = ModelRecording(
+    setup = ModelSetup(
         model, plan, module, pages_given=context.get_parameter_source("pages") is not ParameterSource.DEFAULT
     )
-    workload = requests or recording.prompts(model["prompts"], model["max_tokens"])
+    workload = requests or setup.prompts(model["prompts"], model["max_tokens"])
     stop = Stop()
     stop.every = 1
     try:
-        summary, answers, cost = recording.run(
+        summary, answers, cost = ModelRecording(setup).run(
             out, workload, stop, scheduler=scheduler, tokens=tokens, level=level, command=sys.argv[1:]
         )
     except CannotRecord as error:
@@ -175,7 +176,7 @@ def record_model(
         click.echo(f"{answer.request_id}: {answer.text}", err=True)
     share = cost["device_rows_ns"] / max(1, cost["run_ns"])
     click.echo(f"{out}: recorded; the device's rows took {share:.2%} of the run", err=True)
-    print_rows([summary_row(f"{recording.node}/0", summary)], form)
+    print_rows([summary_row(f"{setup.node}/0", summary)], form)
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
 

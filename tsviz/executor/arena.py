@@ -43,18 +43,19 @@ class Arena:
         for r in ranges:
             self.data[r.begin // size : r.end // size] = value
 
-    def read_block(self, group: GroupLayout, page: int) -> bytes:
-        """Return a block's fields, packed."""
+    def read_block(self, group: GroupLayout, page: int, layer: int | None = None) -> bytes:
+        """Return a block's fields, packed; of one layer, or of all."""
         base = group.device_offset(page)
-        parts = [self.bytes[base + f.offset_bytes : base + f.offset_bytes + f.size_bytes] for f in group.fields]
-        return bytes(torch.cat(parts).cpu().numpy().tobytes())
+        spans = [(base + f.offset_bytes, f.size_bytes) for f in group.fields_of(layer)]
+        return bytes(torch.cat([self.bytes[at : at + size] for at, size in spans]).cpu().numpy().tobytes())
 
-    def write_block(self, group: GroupLayout, page: int, packed: Tensor) -> None:
-        """Write a block's fields from packed bytes."""
-        base = group.device_offset(page)
-        for f in group.fields:
+    def write_block(self, group: GroupLayout, page: int, packed: Tensor, layer: int | None = None) -> None:
+        """Write a block's fields from packed bytes; those of one layer, or all."""
+        base, at = group.device_offset(page), 0
+        for f in group.fields_of(layer):
             target = self.bytes[base + f.offset_bytes : base + f.offset_bytes + f.size_bytes]
-            target.copy_(packed[f.packed_bytes : f.packed_bytes + f.size_bytes])
+            target.copy_(packed[at : at + f.size_bytes])
+            at += f.size_bytes
 
     def null_parent_is_zero(self) -> bool:
         """Return whether the guard page was left alone."""

@@ -6,14 +6,14 @@ before its end is told by name.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tsviz.executor.hf_config import read_config, shape_of_config, stop_tokens
 from tsviz.executor.model import Model
 from tsviz.executor.models import LoadedModel, Tokenizer
 from tsviz.executor.shape import BadModel, ModelShape
@@ -38,13 +38,10 @@ def load_checkpoint(path: Path, dtype: torch.dtype) -> LoadedModel:
         return load_gguf(path, dtype)
     if not path.is_dir():
         raise BadModel(f"{path}: expected a folder with config.json and safetensors, or a .gguf file")
-    config = _config(path / "config.json")
-    shape = shape_of_config(config, path / "config.json")
-    fetch = _safetensors(path)
-    weights = build_weights(shape, fetch, _hf_name, dtype, path)
-    stops = config.get("eos_token_id")
-    stop_tokens = frozenset([stops] if isinstance(stops, int) else stops or ())
-    return LoadedModel(Model(shape, weights), _tokenizer(path), stop_tokens, {"checkpoint": path.name})
+    config = read_config(path / "config.json")
+    shape, stops = shape_of_config(config), stop_tokens(config)
+    weights = build_weights(shape, _safetensors(path), _hf_name, dtype, path)
+    return LoadedModel(Model(shape, weights), _tokenizer(path), stops, {"checkpoint": path.name})
 
 
 def build_weights(
@@ -59,7 +56,12 @@ def build_weights(
             raise BadModel(f"{path}: tensor {full!r} is missing; expected one of shape {list(expected)}")
         if tuple(found.shape) != expected:
             raise BadModel(f"{path}: tensor {full!r}: expected shape {list(expected)}, found {list(found.shape)}")
-        return found.to(dtype).contiguous()
+        if not found.is_floating_point():
+            raise BadModel(f"{path}: tensor {full!r}: expected floating-point numbers, found {found.dtype}")
+        weight = found.to(dtype).contiguous()
+        if not bool(torch.isfinite(weight).all()):
+            raise BadModel(f"{path}: tensor {full!r}: expected finite numbers, found some that are not")
+        return weight
 
     embed = get(None, "embed", (shape.vocabulary, shape.hidden))
     layers = tuple(
@@ -70,52 +72,10 @@ def build_weights(
     return Weights(embed, layers, get(None, "norm", (shape.hidden,)), head)
 
 
-def shape_of_config(config: Mapping[str, Any], path: Path) -> ModelShape:
-    """Return the shape that a `config.json` describes. Raises BadModel."""
-    architecture = config.get("model_type")
-    if architecture != "llama":
-        raise BadModel(f"{path}: model_type: expected 'llama', found {architecture!r}")
-
-    def number(name: str, default: int | None = None) -> int:
-        value = config.get(name, default)
-        if not isinstance(value, int) or value < 1:
-            raise BadModel(f"{path}: {name}: expected a positive whole number, found {value!r}")
-        return value
-
-    hidden, heads = number("hidden_size"), number("num_attention_heads")
-    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    kind = scaling.get("rope_type", "default")
-    if kind not in ("default", "llama3"):
-        raise BadModel(f"{path}: rope_scaling: expected none or llama3, found {kind!r}")
-    factor = None
-    if kind == "llama3":
-        keys = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-        a, b, c, d = (scaling[key] for key in keys)
-        factor = (float(a), float(b), float(c), int(d))
-    return ModelShape(
-        "F" * number("num_hidden_layers"), hidden=hidden, heads=heads, kv_heads=number("num_key_value_heads", heads),
-        head_dim=config.get("head_dim") or hidden // heads, intermediate=number("intermediate_size"),
-        vocabulary=number("vocab_size"),
-        rope_theta=float(config.get("rope_theta") or scaling.get("rope_theta") or 10_000.0),
-        eps=float(config.get("rms_norm_eps", 1e-6)), tied=bool(config.get("tie_word_embeddings", False)),
-        max_positions=number("max_position_embeddings", 2048), rope_factor=factor,
-    )  # fmt: skip
-
-
 def _hf_name(layer: int | None, name: str) -> str:
     if layer is None:
         return {"embed": "model.embed_tokens.weight", "norm": "model.norm.weight", "head": "lm_head.weight"}[name]
     return f"model.layers.{layer}.{HF_NAMES[name]}.weight"
-
-
-def _config(path: Path) -> dict[str, Any]:
-    try:
-        read = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise BadModel(f"{path}: cannot be read: {error}") from error
-    if not isinstance(read, dict):
-        raise BadModel(f"{path}: expected a JSON object, found {type(read).__name__}")
-    return read
 
 
 def _safetensors(folder: Path) -> Fetch:

@@ -60,6 +60,7 @@ class ExecutorDevice:
         self._spoiler = TableSpoiler()
         self._exec_free_ns = 0
         self.last_zero: Op | None = None
+        self.last_layers: list[Op] = []
 
     @property
     def checker(self) -> OrderChecker:
@@ -100,6 +101,8 @@ class ExecutorDevice:
         tokens, slot = request.prompt_tokens, self.view.slot_of(request.request_id)
         self.view.land(request.request_id, slot, tokens)
         self.note(request.request_id, Said(tokens, (token,), None, 0.0))
+        if Fault.LATE_CANDIDATES in self.options.faults:
+            candidates = ()
         self.queue.submit(Stream.EXEC, Kind.LAND, lambda: self.slots.landed(slot, tokens, token, candidates))
 
     def next_change_ns(self) -> int | None:
@@ -147,6 +150,7 @@ class ExecutorDevice:
         began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
         upper = inputs if forward.upper is None else forward.upper.inputs
         touched = Touched(inputs, upper, shape, layout, self._prefix, options.faults)
+        self.last_layers = []
         for layer in range(self._layers):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
@@ -159,7 +163,9 @@ class ExecutorDevice:
             def run(layer: int = layer) -> None:
                 forward.layer(layer)
 
-            queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
+            self.last_layers.append(
+                queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
+            )
         committed = touched.committed() if options.tracked else ()
         drafted_from = touched.drafted_from(self._draft_layers) if options.tracked else ()
         queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, reads=drafted_from, writes=committed)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tsviz.executor.checkpoint import build_weights
+from tsviz.executor.hf_config import MOST_LAYERS
 from tsviz.executor.model import Model
 from tsviz.executor.models import LoadedModel
 from tsviz.executor.shape import BadModel, ModelShape
@@ -73,9 +74,11 @@ def _shape(value: Any, path: Path, *, tied: bool) -> ModelShape:
             raise BadModel(f"{path}: llama.{name} is missing")
         return found
 
+    if not 0 < (layers := need("block_count")) <= MOST_LAYERS:
+        raise BadModel(f"{path}: llama.block_count: expected 1 to {MOST_LAYERS}, found {layers}")
     hidden, heads = need("embedding_length"), need("attention.head_count")
     return ModelShape(
-        "F" * need("block_count"), hidden=hidden, heads=heads, kv_heads=value("llama.attention.head_count_kv", heads),
+        "F" * layers, hidden=hidden, heads=heads, kv_heads=value("llama.attention.head_count_kv", heads),
         head_dim=value("llama.attention.key_length", hidden // heads), intermediate=need("feed_forward_length"),
         vocabulary=value("llama.vocab_size") or len(value("tokenizer.ggml.tokens", ())),
         rope_theta=value("llama.rope.freq_base", 10_000.0), eps=need("attention.layer_norm_rms_epsilon"), tied=tied,

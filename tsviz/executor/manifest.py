@@ -55,6 +55,19 @@ class Manifest:
         return found
 
 
+def travelling(shape: ModelShape, group: str, granularity: int, prefix_tokens: int, prompt_tokens: int) -> range:
+    """Return the table slots of a group whose blocks travel: what the peer lacks and its layers will still look at."""
+    last = (prompt_tokens - 1) // granularity
+    window = {"sliding": shape.declared_window, "replay": shape.declared_replay}.get(group)
+    if group == "state":
+        first = last
+    elif window is None:
+        first = prefix_tokens // granularity
+    else:
+        first = max(prefix_tokens, prompt_tokens - window + 1) // granularity
+    return range(first, last + 1)
+
+
 def select_pages(
     shape: ModelShape, granularity: Mapping[str, int], tables: Mapping[str, npt.NDArray[np.int32]], row: int,
     prefix_tokens: int, prompt_tokens: int,
@@ -62,16 +75,9 @@ def select_pages(
     """Return the blocks of one row that travel. Raises BadManifest for a hole among them."""
     pages = {}
     for name, g in granularity.items():
-        last = (prompt_tokens - 1) // g
-        window = {"sliding": shape.declared_window, "replay": shape.declared_replay}.get(name)
-        if name == "state":
-            first = last
-        elif window is None:
-            first = prefix_tokens // g
-        else:
-            first = max(0, prompt_tokens - window + 1) // g
-        ids = tuple(int(page) for page in tables[name][row][first : last + 1])
-        if len(ids) != last - first + 1 or any(page <= 0 for page in ids):
-            raise BadManifest(f"group {name}: expected blocks for slots {first}..{last}, found {list(ids)}")
+        slots = travelling(shape, name, g, prefix_tokens, prompt_tokens)
+        ids = tuple(int(page) for page in tables[name][row][slots.start : slots.stop])
+        if len(ids) != len(slots) or any(page <= 0 for page in ids):
+            raise BadManifest(f"group {name}: expected blocks for slots {slots[0]}..{slots[-1]}, found {list(ids)}")
         pages[name] = ids
     return pages

@@ -51,6 +51,10 @@ class Fault(Enum):
     """Tables are uploaded from one buffer that the next round overwrites."""
     EARLY_ACK = 24
     """A store is acknowledged before it has ended."""
+    LATE_CANDIDATES = 28
+    """A decode node's first decode runs without the candidates that its peer sent."""
+    EARLY_FAILURE = 29
+    """A failed transfer is told while the peer's bytes are still written into our pages."""
 
 
 @dataclass(frozen=True, slots=True)

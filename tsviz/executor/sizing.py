@@ -12,6 +12,9 @@ from tsviz.executor.layout import Layout, plan_layout
 from tsviz.executor.shape import BadModel, ModelShape
 from tsviz.scheduler import compat
 
+MOST_PAGES = 1 << 31
+"""A scheduler numbers its pages with 32 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
@@ -52,6 +55,8 @@ def size_pool(
     for name, g in granularity.items():
         if g < 1 or p % g:
             raise BadModel(f"group {name}: expected a block granularity that divides {p}, found {g}")
+    if max(parents, host_parents) >= MOST_PAGES:
+        raise BadModel(f"pool: expected fewer than {MOST_PAGES:,} LCM blocks, found {max(parents, host_parents):,}")
     replay = shape.declared_replay
     least = replay + max(replay, p) if replay else p if "M" in shape.pattern else 1
     if pool.max_scheduled_tokens < least:

@@ -27,8 +27,6 @@ STATED = (PARTS, GROUPS)
 """The relations that are made of what a part says of itself."""
 _TINY_ROWS = 16_384
 _FEW_CHUNKS = 16
-_WEIGHT_SHIFT = 5
-"""A dataset weighs one row in so many bits; all are nulls to walk over in every scan."""
 
 
 _PARTS_SQL = f"""
@@ -152,17 +150,22 @@ def _select(table: Table, source: _Source, relation: str) -> str:
 
 
 def _weight(data: ds.Dataset) -> pa.Table:
-    """Return a table of nulls that says how large a dataset is, a part of it.
+    """Return a table of nulls that says how large a dataset is.
 
     DuckDB asks an Arrow table for its rows but takes a dataset for one of a single row, and would hold the largest
     table of a join in memory. Nulls take no memory, and none of them passes the filter of `_nothing`.
     """
-    return pa.table({"none": pa.nulls(data.count_rows() >> _WEIGHT_SHIFT)})
+    return pa.table({"none": pa.nulls(data.count_rows() // 2)})
 
 
 def _nothing(table: Table, place: Place, relation: str) -> str:
-    """Return the SQL of no rows of a table, of which the optimizer believes that they are many."""
-    columns = [*_constants(place), *(f"none::{sql_type(column.type)}" for column in table.columns)]
+    """Return the SQL of no rows of a table, of which the optimizer believes that they are many.
+
+    Where rounds are asked for they are few: a constant null is no round, so that this goes and costs nothing.
+    """
+    columns = _constants(place)
+    for column in table.columns:
+        columns.append(f"{'NULL' if column.name == 'round' else 'none'}::{sql_type(column.type)}")
     return f'SELECT {", ".join(columns)} FROM "{relation}" WHERE none IS NOT NULL'
 
 

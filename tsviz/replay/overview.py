@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow.compute as pc
 
+from tsviz.replay.rows.rows_from import pieces, some
 from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.gaps import LostRounds
@@ -46,14 +48,12 @@ def _ended(bundle: Bundle, part: Part, end: dict[str, Any] | None, damage: str |
 
 
 def _part(part: Part, ended: str) -> dict[str, Any]:
-    rounds, submissions, events = part.table("rounds"), part.table("submissions"), part.table("events")
-    name = f"{part.node}/{part.rank}"
+    rounds = some(part, "rounds", ("round", "start_ns", "retracted_requests"))
     times, ends = pc.min_max(rounds["start_ns"]).as_py(), pc.min_max(rounds["round"]).as_py()
     first_ns = 0 if part.clock == "virtual" else times["min"]  # a virtual clock begins with the run
-    kinds = pc.value_counts(events["kind"].cast("string")).to_pylist()
-    counts = {entry["values"]: entry["counts"] for entry in kinds}
+    counts = _kinds(part)
     return {
-        "part": name,
+        "part": f"{part.node}/{part.rank}",
         "role": str(part.meta.get("role", "?")),
         "engine": f"{part.engine.get('name', '?')} {part.engine.get('version', '?')}",
         "rule_set": part.rule_set,
@@ -62,13 +62,22 @@ def _part(part: Part, ended: str) -> dict[str, Any]:
         "first_round": ends["min"],
         "last_round": ends["max"],
         "rows": part.rows("operations"),
-        "requests": len(submissions),
-        "finished": counts.get("finish", 0) + counts.get("succeeded", 0),
-        "aborted": counts.get("abort", 0) + counts.get("failed", 0),
+        "requests": part.rows("submissions"),
+        "finished": counts["finish"] + counts["succeeded"],
+        "aborted": counts["abort"] + counts["failed"],
         "retractions": pc.sum(rounds["retracted_requests"]).as_py() or 0,
         "seconds": None if times["max"] is None else round((times["max"] - first_ns) / 1e9, 3),
         "ended": ended,
     }
+
+
+def _kinds(part: Part) -> Counter[str]:
+    """Return how many events there are of each kind; of a large trace a row group is read at a time."""
+    counts: Counter[str] = Counter()
+    for rows in pieces(part, "events", ("kind",)):
+        for entry in pc.value_counts(rows["kind"].cast("string")).to_pylist():
+            counts[entry["values"]] += entry["counts"]
+    return counts
 
 
 def _gaps(part: Part) -> list[str]:

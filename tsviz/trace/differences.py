@@ -7,10 +7,14 @@ which is why recorded differences and re-executed ones can be compared byte for 
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from .plan_fields import Grown
 
 Ints = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -122,6 +126,27 @@ class TableDifferences:
             known.lengths[slots[changed.row]] = changed.length
             if len(changed.row):
                 changes.append(changed)
+        return changes
+
+    def grow(self, groups: Sequence[str], rows: Sequence[Grown], slots: Ints) -> list[Changes]:
+        """Return what `update` does where tables have only grown: a run a row and group, taken from its new pages."""
+        changes = []
+        for index, group in enumerate(groups):
+            grown = [(row, *tables[index]) for row, tables in rows if tables[index][1] < tables[index][2]]
+            if not grown:
+                continue
+            known = self._known[group]
+            known.fit(len(self._owner), max(end for *_, end in grown))
+            pages, offsets = array("i"), [0]
+            for row, table, start, end in grown:
+                slot, new = slots[row], table[start:end]
+                known.pages[slot, start:end] = new
+                known.lengths[slot] = end
+                pages += new
+                offsets.append(len(pages))
+            numbers, first, length = (np.array([one[at] for one in grown], np.int32) for at in (0, 2, 3))
+            fresh, runs = np.zeros(len(grown), np.bool_), np.array(offsets, np.int32)
+            changes.append(Changes(group, numbers, first, length, fresh, runs, np.frombuffer(pages, np.int32)))
         return changes
 
 

@@ -7,9 +7,9 @@ which pages and rows go where; *content* fields are ids, tokens and hashes, and 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,13 @@ ON_DEVICE = -1
 Rows = npt.NDArray[np.int64]
 TablesOf = Callable[[Rows | None], dict[str, Pages]]
 """Block tables of some rows of a batch (None: of all): one (rows, slots) array a group, padded with -1."""
+
+
+class Grown(NamedTuple):
+    """A row whose tables are those last seen in its slot and longer; `tables`: by group, pages, length then and now."""
+
+    row: int
+    tables: list[tuple[array[int], int, int]]
 
 
 @dataclass(slots=True)
@@ -39,6 +46,10 @@ class BatchFields:
     tables: TablesOf
     moved: Rows | None = None
     """Rows whose tables may differ from those last seen in their slots; None: any may."""
+    grown: list[Grown] | None = None
+    """The same rows, where their tables have only grown and nothing else; None where that is not known."""
+    groups: Sequence[str] = ()
+    """The groups of `grown`, in order."""
     input_ids: list[int] | None = None
     shifted_input_ids: list[int] | None = None
     candidates: list[list[int]] | None = None

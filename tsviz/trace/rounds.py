@@ -203,6 +203,8 @@ class PlanBook:
 
     def _changes(self, batch: BatchFields, slots: npt.NDArray[np.int32], fresh: npt.NDArray[np.bool_]) -> list[Changes]:
         moved = batch.moved
+        if batch.grown is not None and not fresh.any():
+            return self._differences.grow(batch.groups, batch.grown, slots)
         if moved is None or len(moved) == len(slots):
             return self._differences.update(batch.tables(None), slots, fresh)
         begun = np.flatnonzero(fresh)

@@ -194,7 +194,8 @@ ROUNDS = Table(
 
 OPERATIONS = Table(
     "operations",
-    "a row a scheduled row, in batch order; remote rows behind",
+    "a row a scheduled row, in batch order; remote rows behind. A slice has the last rows before its first round too,"
+    " of who lived then (`carried`)",
     (
         _ROUND,
         i32("row", "position in its batch, from 0"),

@@ -74,7 +74,8 @@ def shorten(text: str, cells: int) -> str:
 
 def fit(text: str, cells: int, align: str = "left") -> str:
     """Return `text`, cleaned, in exactly `cells` terminal cells; `align` is left, right or centre."""
-    text = shorten(text, cells)
+    if not (text.isascii() and text.isprintable() and len(text) <= cells):  # most are: a list is made of such
+        text = shorten(text, cells)
     spare = cells - cell_len(text)
     if spare <= 0:
         return text

@@ -14,7 +14,9 @@ ROWS = 10_000
 """Rows that are asked for at first; each `more` asks for ten times as many."""
 MOST_ROWS = 1_000_000
 _KEPT_QUERIES = 500
-FIRST_TEXT = "SELECT request, ttft_ns / 1e6 AS ttft_ms, tpot_ns / 1e6 AS tpot_ms, retractions\nFROM requests\nORDER BY ttft_ms DESC\nLIMIT 100"  # noqa: E501
+FIRST_TEXT = """\
+SELECT request, ttft_ns / 1e6 AS ttft_ms, tpot_ns / 1e6 AS tpot_ms, retractions
+FROM requests ORDER BY ttft_ms DESC LIMIT 100"""
 
 
 @dataclass

@@ -220,7 +220,9 @@ LEFT JOIN plans USING ({PART}, first_round)""",
 
 WAITING = Relation(
     "waiting",
-    "the requests that hold no pages behind the plan of a round, as far as recorded tables tell, and why",
+    "the requests that hold no pages behind the plan of a round, and why. Who was retracted and has not come back by"
+    " the last round is among them only where decisions are known (`parts`): recorded tables do not tell such a request"
+    " from one that decodes and gets no row",
     (
         ("submission", "number of the request"),
         ("request", "request id"),
@@ -264,13 +266,21 @@ WITH live AS (
     at_round - retracted_from_round + 1, restart_round, prompt_tokens
   FROM live JOIN restarts USING ({SUBMISSION})
   WHERE retracted_from_round <= at_round AND restart_round > at_round
+), told AS (
+  SELECT {SUBMISSION}, max(round) AS told_round, arg_max(after, (round, item)) AS now
+  FROM states WHERE round <= at_round GROUP BY {SUBMISSION}
+), waits AS (
+  FROM away
+  UNION ALL
+  SELECT {SUBMISSION}, request, 'retracted', told_round, at_round - told_round + 1, NULL, prompt_tokens
+  FROM live JOIN told USING ({SUBMISSION}) ANTI JOIN away USING ({SUBMISSION}) WHERE now = 'Retracted'
 ), causes AS (
   SELECT {SUBMISSION}, cause, holder, since_round AS cause_since_round FROM verdict_runs
   WHERE since_round <= at_round AND until_round >= at_round
 )
 SELECT {SUBMISSION}, request, state, since_round, waited_rounds, next_row_round, prompt_tokens,
   cause, holder, cause_since_round
-FROM away LEFT JOIN causes USING ({SUBMISSION}) ORDER BY {SUBMISSION}""",
+FROM waits LEFT JOIN causes USING ({SUBMISSION}) ORDER BY {SUBMISSION}""",
     "FROM waiting(3)",
     ("at_round",),
 )

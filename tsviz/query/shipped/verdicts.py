@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from .definition import ENDS, PART, SUBMISSION, Relation
 
+_VERDICT = (
+    ("submission", "number of the request"),
+    ("request", "request id"),
+    ("cause", "scheduled, or the one named cause why it had no row"),
+    ("holder", "the request in the way; null when none is"),
+    ("rule", "the chunk rule that cut to nothing, or the inequality that can never hold; null for other causes"),
+    ("op_id", "operation that defers; null for other causes"),
+)
+
 VERDICT_RUNS = Relation(
     "verdict_runs",
     "a row a run of rounds in which the same became of a request; only where decisions are known",
     (
-        ("submission", "number of the request"),
-        ("request", "request id"),
-        ("cause", "scheduled, or the one named cause why it had no row"),
-        ("holder", "the request in the way; null when none is"),
-        ("rule", "the chunk rule that cut to nothing, or the inequality that can never hold; null for other causes"),
-        ("op_id", "operation that defers; null for other causes"),
+        *_VERDICT,
         ("since_round", "first round of the run"),
         ("until_round", "last round of the run: before its next one, its end, or the last round that is known"),
         ("rounds", "how many rounds these are"),
@@ -38,12 +42,7 @@ VERDICT_ROUNDS = Relation(
     "what became of each request in each round, a row a request and round; only where decisions are known",
     (
         ("round", "number of the plan"),
-        ("submission", "number of the request"),
-        ("request", "request id"),
-        ("cause", "scheduled, or the one named cause why it had no row"),
-        ("holder", "the request in the way; null when none is"),
-        ("rule", "the chunk rule that cut to nothing, or the inequality that can never hold; null for other causes"),
-        ("op_id", "operation that defers; null for other causes"),
+        *_VERDICT,
         ("since_round", "since when this is so, without a change"),
         ("waited_rounds", "plans since then, this one included"),
     ),

@@ -13,8 +13,9 @@ from tsviz.scheduler.snapshot import Snapshot
 from tsviz.trace.rounds import BookState
 
 from .checks import INT32, items, member, numbers, text, whole, wholes
+from .collector import Collector
 from .packed import Arrays, Malformed
-from .shared import Collector, Shared
+from .shared import Shared
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,13 @@ them, not the size of the pool.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+
+from tsviz.scheduler.cache.geometry import Group
 
 from .packed import Arrays, Malformed
 
@@ -17,6 +21,31 @@ POOLS: Final = ("device_", "host_")
 """What names of such arrays begin with."""
 _AT, _BY = ":at", ":by"
 _LENGTH_LIMIT = 1 << 28
+
+
+def over_cached(arrays: Arrays, groups: Sequence[Group]) -> None:
+    """Replace how often tables have each LCM block by how much more that is than its owners less its cached pages.
+
+    Mostly nothing, as who owns a page is a table or the index.
+    """
+    for tier in POOLS:
+        if (tabled := arrays.pop(f"{tier}tabled", None)) is not None:
+            owners = [arrays[f"{tier}refs_{group.index}"] for group in groups]
+            cached = [arrays[f"{tier}entries_{group.index}"] > 0 for group in groups]
+            arrays[f"{tier}over"] = (tabled - held(owners, cached, groups, len(tabled))).astype(np.int32)
+
+
+def held(
+    owners: Sequence[npt.NDArray[Any]], cached: Sequence[npt.NDArray[np.bool_]], groups: Sequence[Group], blocks: int
+) -> npt.NDArray[np.int64]:
+    """Return the owners of the pages of each LCM block, the index left out; `owners` and `cached` by group and page."""
+    total = np.zeros(blocks, np.int64)
+    for group, count, there in zip(groups, owners, cached, strict=True):
+        wide = np.zeros((blocks - 1) * group.packing, np.int64)
+        some = min(len(wide), len(count) - 1)
+        wide[:some] = (count - there)[1 : some + 1]
+        total[1:] += wide.reshape(-1, group.packing).sum(axis=1)
+    return total
 
 
 def less(arrays: Arrays, before: Arrays) -> Arrays:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tsviz.scheduler import compat, invariants
+from tsviz.scheduler.cache.geometry import groups_of
 from tsviz.scheduler.config import Config
 from tsviz.scheduler.scheduler import Scheduler
 from tsviz.scheduler.snapshot import Snapshot
@@ -28,9 +29,10 @@ from tsviz.trace.reader import Part
 
 from .book import Keyframe, book_values, read_book
 from .checks import member, whole
-from .differences import POOLS, added, less
+from .collector import Collector
+from .differences import POOLS, added, less, over_cached
 from .packed import Arrays, Malformed, pack, unpack, unpack_arrays
-from .shared import Collector, Shared
+from .shared import Shared
 from .states import state, state_values
 
 _COUNT = struct.Struct("<I")
@@ -49,7 +51,8 @@ def write_block(keyframes: Sequence[Keyframe]) -> bytes:
         states.append((values, arrays))
     sections = [pack(None, shared.arrays())]
     before: Arrays = {}
-    for values, arrays in states:
+    for keyframe, (values, arrays) in zip(keyframes, states, strict=True):
+        over_cached(arrays, groups_of(keyframe.snapshot.config))
         whole_ = {name: shared.present(a) if _ENTRIES in name else a for name, a in arrays.items()}
         sections.append(pack(values, less(whole_, before)))
         before = {name: array for name, array in whole_.items() if name.startswith(POOLS)}
@@ -216,7 +219,7 @@ class _Plain(Collector):
     def digest(self, digest: bytes) -> int:
         return self._number(digest)
 
-    def entry(self, entry: Any, page: int) -> int:  # noqa: ARG002
+    def entry(self, entry: Any, group: int, page: int) -> int:  # noqa: ARG002
         if entry is None:
             return 0
         digest, *rest = entry

@@ -1,6 +1,6 @@
 """Values and number arrays as bytes that prove themselves: what keyframes and answers of the live worker are made of.
 
-    magic "tsvp/1", BLAKE2b-16 of all that follows, length of the body (uint64 LE), zstd of the body
+    magic "tsvp/2", BLAKE2b-16 of all that follows, length of the body (uint64 LE), zstd of the body
     body: length of the JSON (uint32 LE), JSON {"values": ..., "arrays": [[name, type, count], ...]}, the arrays
 
 Arrays are little-endian, each behind the one before. No pickle: what comes back is builtin values and numpy arrays.
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-MAGIC = b"tsvp/1"
+MAGIC = b"tsvp/2"
 BODY_LIMIT_BYTES = 1 << 31
 """What one body may unpack to."""
 _DIGEST_BYTES = 16

@@ -12,8 +12,9 @@ from tsviz.scheduler.snapshot import PLAIN, RequestState
 from tsviz.scheduler.states import FINISHED, holds_pages
 
 from .checks import INT64, flag, items, member, text, whole, wholes
+from .collector import Collector
 from .packed import Malformed
-from .shared import Collector, Shared
+from .shared import Shared
 
 _FLAGS = frozenset(("recoverable", "resumes_generation"))
 _MADE = frozenset(("decode_row", "refusal", "verdict", "views", "spec_candidates"))
@@ -30,12 +31,16 @@ def request_values(request: RequestState, shared: Collector) -> dict[str, Any]:
     verdict: Any = plain["verdict"]
     views: Any = plain["views"]
     memory = request.memory
+    tokens = shared.listed(request.tokens, request.token_count)
+    chain = shared.chained(request.chain, request.chain_pages, request.tokens)
+    tables = [[shared.listed(t[0], t[1]), *t[1:]] for t in request.tables]
+    shared.placed(chain, [table[0] for table in tables])
     return {
         "id": request.request_id,
-        "tokens": [shared.listed(request.tokens, request.token_count), request.token_count],
-        "chain": [shared.chained(request.chain, request.chain_pages, request.tokens), request.chain_pages],
+        "tokens": [tokens, request.token_count],
+        "chain": [chain, request.chain_pages],
         "boundaries": list(request.state_boundaries),
-        "tables": [[shared.listed(t[0], t[1]), *t[1:]] for t in request.tables],
+        "tables": tables,
         "memory": None if memory is None else [*memory[:3], shared.digest(memory[3]), memory[4]],
         "plain": [plain[name] for name in PLAIN if name not in _MADE],
         "views": _views(views, shared),

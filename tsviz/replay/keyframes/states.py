@@ -21,9 +21,11 @@ from tsviz.scheduler.rules import RuleSet
 from tsviz.scheduler.snapshot import KvState, Snapshot, TierState
 
 from .checks import INT32, INT64, flag, items, member, numbers, text, whole, wholes
+from .collector import Collector
+from .differences import held
 from .packed import Arrays, Malformed
 from .requests import request_state, request_values
-from .shared import Collector, Shared
+from .shared import Shared
 
 _SMALL_PACKING = 62
 """Up to here the mask of a parent's holes is a number of 64 bits."""
@@ -66,7 +68,7 @@ def _tier_values(name: str, tier: TierState, arrays: Arrays, shared: Collector) 
     for group, (refs, entries) in enumerate(zip(tier.refs, tier.entries, strict=True)):
         arrays[f"{name}_refs_{group}"] = np.array(refs, np.int32)
         arrays[f"{name}_entries_{group}"] = np.array(
-            [shared.entry(entry, page) for page, entry in enumerate(entries)], np.int32
+            [shared.entry(entry, group, page) for page, entry in enumerate(entries)], np.int32
         )
     return {
         "fresh": tier.fresh,
@@ -181,11 +183,11 @@ def _tier(name: str, values: Any, arrays: Arrays, shared: Shared, config: Config
     returned = numbers(arrays, f"{name}_returned", 1, fresh - 1)
     if not _differ(returned) or (owner[returned] >= 0).any():
         raise Malformed(f"{name} returned", "blocks that are free, each once", f"{len(returned)} blocks")
-    refs, entries = [], []
+    refs, entries, owners, cached = [], [], [], []
     for group in groups:
         bound = int((np.flatnonzero(owner[1:] == group.index) + 1).max(initial=0))
         most = (fresh - 1) * group.packing + 1
-        counts = numbers(arrays, f"{name}_refs_{group.index}", 0).tolist()
+        counts = numbers(arrays, f"{name}_refs_{group.index}", 0)
         if not bound * group.packing < len(counts) <= most:
             wanted = f"{bound * group.packing + 1} to {most} numbers"
             raise Malformed(f"array {name}_refs_{group.index}", wanted, str(len(counts)))
@@ -199,15 +201,21 @@ def _tier(name: str, values: Any, arrays: Arrays, shared: Shared, config: Config
         placed: list[Entry | None] = [None] * len(counts)
         for page, entry in zip(pages.tolist(), shared.entries(present), strict=True):
             placed[page] = entry
-        refs.append(tuple(counts))
+        refs.append(tuple(counts.tolist()))
         entries.append(tuple(placed))
+        owners.append(counts)
+        cached.append(np.zeros(len(counts), np.bool_))
+        cached[-1][pages] = True
+    tabled = numbers(arrays, f"{name}_over", -INT32, INT32, fresh) + held(owners, cached, groups, fresh)
+    if not 0 <= int(tabled.min()) <= int(tabled.max()) <= INT32:
+        raise Malformed(f"array {name}_over", "references of tables, 0 or more", f"{tabled.min()} to {tabled.max()}")
     return TierState(
         fresh=fresh,
         returned=tuple(returned.tolist()),
         owner=tuple(owner.tolist()),
         occupied=tuple(numbers(arrays, f"{name}_occupied", 0, INT32, fresh).tolist()),
         holes=_holes(name, member(values, "holes"), arrays, fresh, max(group.packing for group in groups)),
-        tabled=tuple(numbers(arrays, f"{name}_tabled", 0, INT32, fresh).tolist()),
+        tabled=tuple(tabled.tolist()),
         refs=tuple(refs),
         entries=tuple(entries),
         registered=whole(member(values, "registered"), f"{name} registered", 0, INT64),

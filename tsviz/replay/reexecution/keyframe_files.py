@@ -25,7 +25,7 @@ _SECONDS = 0.1
 """CPU time of re-execution, its decisions written, between two keyframes; more where keyframes are dear."""
 _SHARE = 8
 """Keyframes take at most one part in so many of the time."""
-_BLOCK_FRAMES, _BLOCK_PAGES = (16, 64), 4_000_000
+_BLOCK_FRAMES, _BLOCK_PAGES = (16, 96), 4_000_000
 """Least and most keyframes of a block, and how many pages of pools it waits for: what they share is stored once."""
 _FREE_BYTES = 16 << 20
 _KEPT_BLOCKS = 4

@@ -18,7 +18,7 @@ import numpy as np
 from tsviz.scheduler.binding.plan import core_plan, table_arrays
 from tsviz.scheduler.cache.tables import TableView
 from tsviz.scheduler.plan import Batch, Row
-from tsviz.trace.plan_fields import BatchFields, Pages, PlanFields, Rows, read_plan
+from tsviz.trace.plan_fields import BatchFields, Grown, Pages, PlanFields, Rows, read_plan
 
 Views = tuple[TableView, ...]
 _NONE: Rows = np.zeros(0, np.int64)
@@ -42,7 +42,7 @@ class SharedPlans:
             return read_plan(plan, content=content)
         rows, fields = core.batch.rows, self._fields
         if fields is not None and len(rows) == len(self._rows) and all(map(is_, rows, self._rows)):
-            fields.moved = _NONE
+            fields.moved, fields.grown = _NONE, []
         else:
             fields = self._fields = self._batch(core.batch, content=content)
             self._rows = rows
@@ -50,6 +50,7 @@ class SharedPlans:
 
     def _batch(self, batch: Batch, *, content: bool) -> BatchFields:
         rows, extends, decodes = batch.rows, batch.extends, batch.decodes
+        moved, grown = self._moved(rows)
         fields = BatchFields(
             [row.request_id for row in rows],
             array("i", [row.slot for row in rows]),
@@ -59,7 +60,9 @@ class SharedPlans:
             array("i", [row.replay_tokens for row in extends]),
             [row.decode_input_id for row in decodes],
             _TablesOf(batch),
-            self._moved(rows),
+            moved,
+            grown,
+            batch.group_ids,
         )
         if content:
             fields.input_ids = list(chain.from_iterable(row.input_ids() for row in extends))
@@ -67,21 +70,37 @@ class SharedPlans:
             fields.candidates = [list(row.spec_candidates) for row in decodes]
         return fields
 
-    def _moved(self, rows: Sequence[Row]) -> Rows:
-        """Return the rows whose tables are not those last seen in their slots, and remember them."""
+    def _moved(self, rows: Sequence[Row]) -> tuple[Rows, list[Grown] | None]:
+        """Return the rows whose tables are not those last seen in their slots, and how they grew; remember them."""
         views = self._views
-        moved = []
+        moved: list[int] = []
+        grown: list[Grown] | None = []
         for number, row in enumerate(rows):
-            known = views.get(row.slot)
-            if known is not row.views and (known is None or not _same(known, row.views)):
+            known, now = views.get(row.slot), row.views
+            if known is not now:
+                views[row.slot] = now
+                if known is not None and (longer := _longer(known, now)) is not None:
+                    if all(start == end for _, start, end in longer):
+                        continue
+                    if grown is not None:
+                        grown.append(Grown(number, longer))
+                else:
+                    grown = None
                 moved.append(number)
-            views[row.slot] = row.views
-        return np.array(moved, np.int64)
+        return np.array(moved, np.int64), grown
 
 
-def _same(known: Views, views: Views) -> bool:
-    """Whether these are the same tables: the pages themselves, not equal ones: a request may get its own again."""
-    return all(a[0] is b[0] and a[1] == b[1] and a[2] == b[2] for a, b in zip(known, views, strict=True))
+def _longer(known: Views, views: Views) -> list[tuple[array[int], int, int]] | None:
+    """Return the pages of each table with their numbers then and now; None where it is not the same table or longer.
+
+    The same are the pages themselves, not equal ones: a request may get its own again.
+    """
+    found = []
+    for (before, start, holes), (pages, end, frontier) in zip(known, views, strict=True):
+        if before is not pages or holes != frontier or end < start:
+            return None
+        found.append((pages, start, end))
+    return found
 
 
 class _TablesOf:

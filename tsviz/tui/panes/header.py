@@ -32,18 +32,27 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span(shorten(head.name, name), "title"), _BAR]
     wide = width >= _WORDS_FROM_CELLS
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
-    left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12)), _BAR, Span(engine)]
-    left += [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
-    kept = "● calls recorded  " if head.calls_only else "● recorded  "
-    right = [Span(kept, "good")] if width >= _FINISHED_FROM_CELLS else []
-    right.append(_frontier(scene, head))
+    left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12))]
+    named = [*left, _BAR, Span(engine)]
+    rules = [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
+    calls_only = [Span("● calls recorded  ", "good")] if head.calls_only and width >= _FINISHED_FROM_CELLS else []
+    right = [*calls_only, _frontier(scene, head)]
     if scene.follow is not None:
         right += [Span("  "), *follow_spans(scene.follow, head.rounds, width)]
     elif head.live:
         right.append(Span("  ◍ live", "warn"))
     elif width >= _FINISHED_FROM_CELLS:
         right.append(Span("  ■ finished", "dim"))
-    return spread(left, [*right, Span(" ")], width)
+    right.append(Span(" "))
+    whole = right if head.calls_only else [Span("● recorded  ", "good"), *right]
+    ways = [([*named, *rules], whole), ([*named, *rules], right), (left, right)]
+    if head.rule_set == head.engine_version:  # said already
+        ways.insert(2, (named, right))
+    return spread(*next((way for way in ways if _fits(*way, width)), ways[-1]), width)
+
+
+def _fits(left: list[Span], right: list[Span], width: int) -> bool:
+    return Line((*left, *right)).cells < width
 
 
 def _frontier(scene: Scene, head: TraceHead) -> Span:

@@ -81,15 +81,36 @@ def geometry(pages: PagesMap, width: int, height: int) -> Geometry:
     return wide if airy else shaped(0)
 
 
-def pages_map(scene: PagesScene, width: int, height: int) -> Document:
-    """Return the map, or what is said in its place."""
+class Drawn:
+    """The lines of the map that was drawn last but for the one with the cursor, which moves at every key."""
+
+    def __init__(self) -> None:
+        self._pages: PagesMap | None = None
+        self._of: tuple[object, ...] = ()
+        self._lines: dict[int, Line] = {}
+
+    def line(self, scene: PagesScene, pages: PagesMap, shape: Geometry, width: int, y: int) -> Line:
+        """Return line `y`, as it was made before where nothing about it is new."""
+        if (scene.parent - 1) // shape.per_line == y:
+            return _map_line(scene, pages, shape, width, y)
+        of = (scene.lit_pages, scene.group, shape, width)
+        if pages is not self._pages or of != self._of:
+            self._pages, self._of, self._lines = pages, of, {}
+        made = self._lines.get(y)
+        if made is None:
+            made = self._lines[y] = _map_line(scene, pages, shape, width, y)
+        return made
+
+
+def pages_map(scene: PagesScene, drawn: Drawn, width: int, height: int) -> Document:
+    """Return the map, or what is said in its place; lines that are the same as in `drawn` are taken from there."""
     pages = scene.map
     if pages is None:
         return _instead(scene, width, height)
     shape = geometry(pages, width, height)
     parents = len(pages.parents) - 1
     focus = (scene.parent - 1) // shape.per_line
-    return Lazy(-(-parents // shape.per_line), partial(_map_line, scene, pages, shape, width), focus)
+    return Lazy(-(-parents // shape.per_line), partial(drawn.line, scene, pages, shape, width), focus)
 
 
 def parent_at(scene: PagesScene, size: tuple[int, int], x: int, y: int) -> tuple[int, int] | None:
@@ -113,7 +134,8 @@ def _map_line(scene: PagesScene, pages: PagesMap, shape: Geometry, width: int, y
     last = min(first + shape.per_line, len(pages.parents))
     label = Span(f"{first:>{shape.label}} ", "dim")
     if shape.unit == 1 + shape.pad and not shape.letters:
-        return clip(Line((label, *_plain_cells(scene, pages, shape, first, last))), width)
+        drawn = Line((label, *_plain_cells(scene, pages, shape, first, last)))
+        return drawn if shape.per_line > 1 else clip(drawn, width)  # more than one stand in a line where they fit
     cells = _cells(scene, pages, shape, first, last)
     runs = (Span("".join(cell[0] for cell in run), role) for role, run in groupby(cells, _role))
     return clip(Line((label, *runs)), width)

@@ -6,22 +6,19 @@ stop, the selected request's), and what was opened or closed by hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, partial
-from itertools import groupby, islice
-
-from rich.cells import cell_len
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
 
 from tsviz.replay.stops.story import ATTEMPT, IN_PLACE, ITERATION, Entry, Fact, NotKnown, PhaseStory, RoundStory, Stop
 from tsviz.tui.clean import clean, fit
 from tsviz.tui.glyphs import OUTCOMES, SELECTED, Mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, line, wrapped
-from tsviz.tui.numbers import grouped
 from tsviz.tui.panes.facts import fact_lines
+from tsviz.tui.panes.victims import id_cells, victim_table
 from tsviz.tui.scene import Scene
 
 _NUMBER_CELLS = 4
-_TIER_FROM_CELLS = 46
 _INDENT = _NUMBER_CELLS + 3
 _NARROW_INDENT, _INDENTED_FROM = 3, 50
 
@@ -187,43 +184,6 @@ _KINDS = {ATTEMPT: "attempt", ITERATION: "turn", "grant": "grant"}
 
 def _facts(facts: Sequence[Fact], width: int, indent: int) -> list[Line]:
     return [found for fact in facts for found in fact_lines(fact, width, indent)]
-
-
-def victim_table(victims: Sequence[Fact], width: int, indent: int) -> Document:
-    """Return every candidate of a turn: rank, tier, what it would release, its size, forwards out, and its fate."""
-    victims = tuple(victims)
-    cells = max(id_cells((fact.request for fact in victims), max(width - indent - 26, 7)), 7)
-    tier = width - indent - cells >= _TIER_FROM_CELLS
-    head = " " * indent + fit("rank", 5) + fit("request", cells + 1) + (fit("tier", 8) if tier else "")
-    head += fit("blocks", 6, "right") + fit("tokens", 8, "right") + fit("out", 4, "right")
-    return Stack((
-        Lines((clip(line(Span(head, "column")), width),)),
-        Lazy(len(victims), partial(_victim, victims, width, indent, cells, tier)),
-    ))  # fmt: skip
-
-
-def id_cells(requests: Iterable[str], most: int) -> int:
-    """Return the cells of a column of request ids: those of the longest of the first hundred, up to `most`."""
-    return min(max((cell_len(clean(each)) for each in islice(requests, 100)), default=0), most)
-
-
-def _victim(victims: Sequence[Fact], width: int, indent: int, cells: int, tier: bool, y: int) -> Line:
-    fact = victims[y]
-    numbers = fact.numbers
-    exempt, taken = bool(numbers["exempt"]), fact.marked
-    rank = "–" if exempt else grouped(numbers["choice"])
-    role = "retracted" if taken else ("dim" if exempt else "text")
-    spans = (
-        Span(" " * (indent - 2) + (f"{OUTCOMES['retracted'].glyph} " if taken else "  "), "retracted"),
-        Span(fit(rank, 5), role),
-        Span(f"{fit(fact.request, cells)} ", role),
-        Span(fit("prefill" if numbers["prefill_tier"] else "decode", 8) if tier else "", "dim"),
-        Span(fit("–" if numbers["prefill_tier"] else grouped(numbers["releasable_blocks"]), 6, "right"), role),
-        Span(fit(grouped(numbers["tokens"]), 8, "right"), role),
-        Span(fit(grouped(numbers["in_flight"]), 4, "right"), "warn" if numbers["in_flight"] else "dim"),
-        Span(f"  {fact.words}", role),
-    )
-    return clip(Line(spans, "", ("name", fact.request)), width)
 
 
 def unknown(found: NotKnown, scene: Scene, width: int) -> Document:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from tsviz.replay.recorded.snapshot import Record
-from tsviz.tui.clean import fit, shorten
-from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line, wrapped
+from tsviz.tui.clean import clean, fit, shorten
+from tsviz.tui.lines import Document, Line, Lines, Span, Stack, heading, line, wrapped
 from tsviz.tui.scene import Scene
+
+_VALUE_CELLS = 8
+"""Cells that are left for values beside names, however long those are."""
 
 
 def raw(scene: Scene, width: int, _height: int) -> Document:
@@ -19,11 +24,14 @@ def raw(scene: Scene, width: int, _height: int) -> Document:
     parts: list[Document] = []
     for record in records:
         parts.append(Lines((heading(f" {record.table}", "", width),)))
-        parts.append(Lazy(len(record.fields), lambda y, r=record: _field(r, y, width)))  # type: ignore[misc]
+        cells = min(max((cell_len(name) for name, _ in record.fields), default=0), max(width - _VALUE_CELLS - 2, 4))
+        parts += [Lines(_field(name, value, cells, width)) for name, value in record.fields]
     return Stack(parts)
 
 
-def _field(record: Record, y: int, width: int) -> Line:
-    name, value = record.fields[y]
-    cells = min(24, width // 2)
-    return clip(line(Span(f" {fit(name, cells)} ", "dim"), Span(shorten(value, max(width - cells - 2, 4)))), width)
+def _field(name: str, value: str, cells: int, width: int) -> list[Line]:
+    """Return a name with its value; one that is too long stands below it."""
+    named, room = Span(f" {fit(name, cells)} ", "dim"), width - cells - 2
+    if cell_len(clean(value)) <= room:
+        return [line(named, Span(clean(value)))]
+    return [line(named), line(Span("   "), Span(shorten(value, max(width - 4, 4))))]

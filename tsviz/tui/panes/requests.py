@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from rich.cells import cell_len
+
 from tsviz.replay.recorded.snapshot import RequestLine
-from tsviz.tui.clean import fit
+from tsviz.tui.clean import clean, fit
 from tsviz.tui.frame import ORDERS, PINNED, Frame
 from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, clip, heading, line, spread
@@ -42,6 +44,8 @@ _ORDER_OF = {"word": "state", "pages": "pages", "age": "age", "retr": "retractio
 _KEEP_FIRST = ("computed", "prompt", "gen", "pages", "age", "retr")
 _KEEP_FOR_ORDER = {"state": (), "age": ("word", "age"), "pages": ("word", "pages"), "retractions": ("word", "retr")}
 _ID_CELLS = 7
+_ID_STEP_CELLS = 4
+"""The cause of a wait begins behind the id, in steps, so that ids of about a length have theirs in a column."""
 
 
 @lru_cache(maxsize=16)
@@ -139,7 +143,9 @@ def request_line(request: RequestLine, selected: bool, columns: tuple[_Column, .
     ):
         # It has nothing that the columns could tell: why it waits is what is asked.
         room = sum(column.cells + 1 for column in columns) - 1
-        spans.append(Span(f" {fit(cause.words, room)}", "warn"))
+        own = min(-(-cell_len(clean(request.request)) // _ID_STEP_CELLS) * _ID_STEP_CELLS, id_cells)
+        spans[-1] = Span(fit(request.request, own))
+        spans.append(Span(f" {fit(cause.words, room + id_cells - own)}", "warn"))
         columns = ()
     for column in columns:
         text, role = _cell(request, column.name)

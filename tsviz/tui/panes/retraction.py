@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tsviz.replay.stops.story import ITERATION, RoundStory
+from tsviz.replay.stops.story import ITERATION, Entry, RoundStory, Stop
 from tsviz.tui.clean import clean
 from tsviz.tui.glyphs import OUTCOMES
-from tsviz.tui.lines import Document, Line, Lines, Span, Stack, clip, heading, line, wrapped
+from tsviz.tui.lines import Document, Line, Lines, Span, Stack, heading, line, wrapped
 from tsviz.tui.numbers import counted
 from tsviz.tui.panes.facts import fact_lines
-from tsviz.tui.panes.phases import unknown, victim_table
+from tsviz.tui.panes.phases import unknown
+from tsviz.tui.panes.victims import victim_table
 from tsviz.tui.scene import Scene
 
 
@@ -27,24 +28,31 @@ def retraction(scene: Scene, width: int, _height: int) -> Document:
         first = turn.stops[0]
         victims = [fact for fact in first.facts if fact.kind == "victim"]
         exempt = sum(fact.numbers["exempt"] for fact in victims)
-        note = f"{counted(len(victims), 'candidate')}, {exempt:,} exempt "
-        head = heading(f" turn {number} of {len(turns)}, stop {first.number}", note, width)
-        mark = OUTCOMES[turn.outcome]
-        words = wrapped(clean(turn.words), max(width - 4, 8), mark.role)
-        lines = [Line((Span(f" {mark.glyph} " if i == 0 else "   ", mark.role), *w.spans)) for i, w in enumerate(words)]
-        parts.append(Lines((head._replace(target=("stop", first.number)), *lines)))
+        title = f" turn {number} of {len(turns)}, stop {first.number}"
+        notes = (f"{counted(len(victims), 'candidate')}, {exempt:,} exempt ", f"{len(victims):,}, {exempt:,} exempt ")
+        head = heading(title, next((n for n in notes if len(title) + len(n) + 2 <= width), ""), width)
+        parts.append(Lines((head._replace(target=("stop", first.number)), *_told(first, turn, "", width))))
         if victims:
             parts.append(victim_table(victims, width, 3))
         below = [
             found for fact in first.facts if fact.kind in ("chunk", "reserve") for found in fact_lines(fact, width, 3)
         ]
         for stop in turn.stops[1:]:
-            mark = OUTCOMES[stop.outcome]
-            spans = (Span(f" {mark.glyph} ", mark.role), Span(f"{stop.number} ", "dim"), Span(clean(stop.words)))
-            below.append(clip(Line(spans, "", ("stop", stop.number)), width))
+            below += _told(stop, stop, f"{stop.number} ", width)
             below += [found for fact in stop.facts for found in fact_lines(fact, width, 3)]
         parts.append(Lines(below))
     return Stack(parts)
+
+
+def _told(stop: Stop, about: Stop | Entry, number: str, width: int) -> list[Line]:
+    """Return the outcome of a stop as its mark, and words that go on in the next line."""
+    mark = OUTCOMES[about.outcome]
+    words = wrapped(clean(number + about.words), max(width - 4, 8), "text" if number else mark.role)
+    leads = [f" {mark.glyph} ", *["   "] * (len(words) - 1)]
+    return [
+        Line((Span(lead, mark.role), *each.spans), "", ("stop", stop.number))
+        for lead, each in zip(leads, words, strict=True)
+    ]
 
 
 def _none(story: RoundStory, blockers: list[str], width: int) -> list[Line]:

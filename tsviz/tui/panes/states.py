@@ -8,7 +8,10 @@ from tsviz.tui.numbers import percent
 from tsviz.tui.scene import Scene
 
 LEAST_COLUMNS, LEAST_ROWS = 48, 14
-"""Below this the screen shows a sentence instead."""
+"""Below this a screen shows a sentence instead."""
+BY_COLUMNS = [(0, "-few-columns"), (LEAST_COLUMNS, "-columns")]
+BY_ROWS = [(0, "-few-rows"), (LEAST_ROWS, "-short"), (24, "-rows")]
+"""Classes of a screen by the size of the terminal."""
 
 _EMPTY = (
     "This trace has no rounds.",

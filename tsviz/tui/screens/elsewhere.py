@@ -273,6 +273,7 @@ class Elsewhere(SteppingScreen):
             return None
         if not any(watch.enabled for watch in study.watches.all):
             return self.say("There is no breakpoint: b adds one.")
+        study.ask_hits(anew=False)
         found = study.watches.beside(self.scene.round, self.scene.stop, step)
         if found is not None:
             return self.jump(hit_jump(*found))

@@ -36,6 +36,7 @@ class FindingsScreen(Over):
     DEFAULT_CSS = """
     FindingsScreen #finding-list { height: 3fr; }
     FindingsScreen #finding-detail { height: 2fr; min-height: 9; }
+    FindingsScreen.-short #finding-detail { height: 3fr; min-height: 0; }
     """
 
     def __init__(self, study: Study, part: str, keymap: dict[str, str] | None = None) -> None:

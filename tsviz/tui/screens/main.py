@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -38,6 +38,7 @@ from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.pages_open import open_pages
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.strip import LANE_GROUPS, LANE_ORDERS, ROUNDS, TIME
+from tsviz.tui.widgets.kept import Box
 from tsviz.tui.widgets.pane import Pane
 
 _COLUMNS_FOR_PANES = 118
@@ -71,6 +72,7 @@ class MainScreen(Following, Elsewhere):
         super().__init__(view, start_round, request, start_stop)
         self.keys = keys
         self._zoomed = False
+        self._panes: tuple[Pane, ...] = ()
         offered = tuple((display(k.keys).split(" ")[0], k.word, k.action) for k in keys if k.word)
         self.scene = replace(self.scene, keys=offered)
 
@@ -81,14 +83,14 @@ class MainScreen(Following, Elsewhere):
         yield Pane(timeline, id="timeline", wheel_steps=True, focusable=True)
         yield Pane(tabs, id="tabs")
         with Row(id="panes"):
-            with Vertical(id="requests-box") as box:
+            with Box(id="requests-box") as box:
                 box.border_title = TITLES["requests"]
                 yield Pane(requests_title, id="requests-title")
                 yield Pane(requests, id="requests", focusable=True)
-            with Vertical(id="round-box") as box:
+            with Box(id="round-box") as box:
                 box.border_title = TITLES["round"]
                 yield Pane(round_pane, id="round", focusable=True)
-            with Vertical(id="inspector-box") as box:
+            with Box(id="inspector-box") as box:
                 box.border_title = TITLES["inspector"]
                 yield Pane(view_tabs, id="views")
                 yield Pane(inspector, id="inspector", focusable=True)
@@ -114,13 +116,15 @@ class MainScreen(Following, Elsewhere):
 
     def on_mount(self) -> None:
         """Start with the requests in focus."""
+        self._panes = tuple(self.query(Pane))  # a query walks over everything, and every key shows the scene anew
         self.query_one("#filter").display = False
         self.action_focus_pane("requests")
 
-    def redraw(self) -> None:
-        """Hand the scene to every pane; keys that waited for one to be answered from are answered then."""
-        for pane in self.query(Pane):
-            pane.show(self.scene)
+    def redraw(self, *panes: str) -> None:
+        """Hand the scene to panes; once there is one to answer keys from, those that waited for it are answered."""
+        for pane in self._panes:
+            if not panes or pane.id in panes:
+                pane.show(self.scene)
         self._release()
 
     def on_screen_resume(self) -> None:

@@ -17,6 +17,7 @@ from tsviz.tui.key import Key
 from tsviz.tui.keys import display
 from tsviz.tui.lines import Line, Lines, Span, clip
 from tsviz.tui.panes.sheets import key_lines
+from tsviz.tui.panes.states import BY_COLUMNS, BY_ROWS, too_small
 from tsviz.tui.scene import Scene
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.screens.standing import stands
@@ -70,6 +71,8 @@ def bindings_of(keys: Iterable[Key]) -> list[BindingType]:
 class Over(Screen[Jump | None]):
     """A screen over the main one. Subclasses name their keys and place `Pane`s; `redraw` shows them anew."""
 
+    HORIZONTAL_BREAKPOINTS = BY_COLUMNS
+    VERTICAL_BREAKPOINTS = BY_ROWS
     KEYS: ClassVar[tuple[Key, ...]] = ()
     NAME: ClassVar[str] = ""
 
@@ -92,7 +95,8 @@ class Over(Screen[Jump | None]):
         self.keys = tuple(k._replace(keys=(keymap or {}).get(k.id, k.keys)) for k in self.KEYS)
 
     def compose(self) -> ComposeResult:
-        """Place title, body and keys."""
+        """Place title, body and keys, and over them what is said where there is no room."""
+        yield Pane(too_small, id="small")
         yield Pane(lambda _s, width, _h: Lines(self.head(width)), id="over-head").add_class("over-head")
         yield from self.body()
         yield Pane(lambda _s, width, _h: Lines((self.last_line(width),)), id="over-keys").add_class("over-keys")

@@ -18,9 +18,10 @@ from tsviz.tui.fetch import Fetcher
 from tsviz.tui.pages_keys import PAGES_KEYS, pages_bindings
 from tsviz.tui.pages_scene import LivePages, PagesScene, PagesView, place
 from tsviz.tui.panes.page_card import page_facts, page_life
-from tsviz.tui.panes.pages import geometry, pages_map, parent_at, summary, under
+from tsviz.tui.panes.pages import Drawn, geometry, pages_map, parent_at, summary, under
 from tsviz.tui.panes.pages_edges import pages_bottom, pages_header
 from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
+from tsviz.tui.panes.states import BY_COLUMNS, BY_ROWS, too_small
 from tsviz.tui.scene import Scene
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.sheet import Sheet
@@ -48,6 +49,8 @@ class PagesScreen(Screen[Left]):
     """Answers where it was left."""
 
     BINDINGS = pages_bindings()
+    HORIZONTAL_BREAKPOINTS = BY_COLUMNS
+    VERTICAL_BREAKPOINTS = BY_ROWS
 
     class Ready(Message):
         """The fetching thread has the map of a round, the life of a page and the pages of a request."""
@@ -74,15 +77,19 @@ class PagesScreen(Screen[Left]):
         self._fetcher = fetcher
         self.keys = tuple(k._replace(keys=(keymap or {}).get(k.id, k.keys)) for k in PAGES_KEYS)
         self.scene = PagesScene(head, round_, lit=lit, lit_name=lit_name, keys=self.keys)
+        self._drawn = Drawn()
         self._asked: tuple[object, ...] = ()
         self._live: LivePages | None = None
 
     def compose(self) -> ComposeResult:
-        """Place the panes."""
+        """Place the panes, and over them what is said where there is no room."""
+        yield Pane(too_small, id="small")
         yield Pane(lambda _s, w, h: pages_header(self.scene, w, h), id="pages-header", wheel_steps=True)
         yield Pane(lambda _s, w, h: summary(self.scene, w, h), id="pages-summary")
         with Horizontal(id="pages-body"):
-            yield GridPane(lambda _s, w, h: pages_map(self.scene, w, h), id="pages-map", title="Pages", focusable=True)
+            yield GridPane(
+                lambda _s, w, h: pages_map(self.scene, self._drawn, w, h), id="pages-map", title="Pages", focusable=True
+            )
             with Vertical(id="page-card") as card:
                 card.border_title = "Page"
                 yield Pane(lambda _s, w, h: page_facts(self.scene, w, h), id="page-facts")

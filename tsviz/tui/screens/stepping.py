@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from textual.screen import Screen
+from textual.timer import Timer
 
 from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.replay.stops.story import RoundStory
@@ -39,6 +40,10 @@ SPEEDS_ROUNDS_PER_SECOND = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _FASTEST_TICK_S = 0.1
 _LOOK_AGAIN_S = 0.5
 """How often a round is read again while its trace is being indexed."""
+_MOVED = ("header", "requests", "bottom")
+"""The panes that show a move before its frame is there."""
+_SOON_S = 0.05
+"""How long the others wait for the frame: most come sooner, and are drawn once."""
 _REST_S = 0.12
 """How long the cursor stands still before an answer that takes its time is looked for."""
 
@@ -60,12 +65,13 @@ class SteppingScreen(Screen[None]):
         self._strip_stale = False
         """Whether the strip that is shown is of a view that is looked at no more."""
         self._speed = 3
+        self._soon: Timer | None = None
 
     def _deliver(self, result: object) -> None:
         self.post_message(Answered(result))
 
-    def redraw(self) -> None:
-        """Show the scene."""
+    def redraw(self, *panes: str) -> None:
+        """Show the scene: in the panes named, or in all."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
@@ -115,13 +121,20 @@ class SteppingScreen(Screen[None]):
         changes |= {"error": ""}
         if ask.round != LAST:
             changes |= {"round": ask.round}
-        if frame is None:
-            self.scene = replace(self.scene, filter=ask.filter, order=ask.order, reverse=ask.reverse)
-            self.put(loading=True, selected=ask.selected, **changes)
-        else:
-            self.scene = replace(self.scene, filter=ask.filter, order=ask.order, reverse=ask.reverse)
-            self.scene = replace(self.scene, **changes)  # type: ignore[arg-type]
-            self._show(frame)
+        self.scene = replace(self.scene, filter=ask.filter, order=ask.order, reverse=ask.reverse)
+        self.scene = replace(self.scene, **changes)  # type: ignore[arg-type]
+        if frame is not None:
+            return self._show(frame)
+        self.scene = replace(self.scene, loading=True, selected=ask.selected)
+        self.redraw(*_MOVED)
+        if self._soon is None:
+            self._soon = self.set_timer(_SOON_S, self._still_waiting)
+        return None
+
+    def _still_waiting(self) -> None:
+        self._soon = None
+        if self.scene.loading and stands(self):
+            self.redraw()
 
     def step_stop(self, step: int) -> None:
         """Go to the next (1) or previous (-1) stop, on to the next round behind the last one."""
@@ -282,6 +295,9 @@ class SteppingScreen(Screen[None]):
                 self.say(f"{_FAILED.get(kind, kind)}: {error}", "bad")
 
     def _show(self, frame: Frame) -> None:
+        if self._soon is not None:
+            self._soon.stop()
+            self._soon = None
         snapshot, scene = frame.snapshot, self.scene
         moved = scene.frame is None or scene.frame.snapshot.round != snapshot.round
         selected = frame.ask.selected if frame.ask.selected is not None else snapshot.selected

@@ -73,6 +73,7 @@ class WatchesScreen(Over):
     DEFAULT_CSS = """
     WatchesScreen #watch-list { height: 3fr; }
     WatchesScreen #watch-detail { height: 2fr; min-height: 8; }
+    WatchesScreen.-short #watch-detail { height: 2fr; min-height: 0; }
     """
 
     def __init__(self, study: Study, here: Here, keymap: dict[str, str] | None = None) -> None:
@@ -80,6 +81,8 @@ class WatchesScreen(Over):
         self._study = study
         self._at = here
         self._ideas = ideas(here)
+        self._wanted = 0
+        """The step of a jump that waits for the hits of the one under the cursor; 0: none does."""
 
     def body(self) -> ComposeResult:
         """Place list and detail."""
@@ -119,13 +122,19 @@ class WatchesScreen(Over):
         return len(self._all) + len(self._offered)
 
     def on_mount(self) -> None:
-        """Listen."""
-        self._study.listen(self.redraw)
+        """Listen; what was kept and not looked for yet is looked for now."""
+        self._study.listen(self._told)
+        self._study.ask_hits(anew=False)
         self.query_one("#watch-list").focus()
 
     def on_unmount(self) -> None:
         """Listen no more."""
-        self._study.leave(self.redraw)
+        self._study.leave(self._told)
+
+    def _told(self) -> None:
+        self.redraw()
+        if self._wanted and self._here is not None and not self._here.running:
+            self._jump(self._wanted)
 
     async def on_pane_chosen(self, event: Pane.Chosen) -> None:
         """A round of the hits goes there."""
@@ -157,9 +166,11 @@ class WatchesScreen(Over):
         watch = self._here
         assert watch is not None
         index = watch.places.beside(self._at.round, self._at.stop, step)
+        self._wanted = step if index is None and watch.running else 0
         if index is None:
             words = "behind" if step > 0 else "before"
-            return self.say("Its hits are being looked for." if watch.running else f"It has no hit {words} here.")
+            waits = "Its hits are being looked for; this goes to the first that comes."
+            return self.say(waits if watch.running else f"It has no hit {words} here.")
         self.dismiss(hit_jump(watch, index))
         return None
 

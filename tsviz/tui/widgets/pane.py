@@ -15,6 +15,7 @@ from textual.filter import LineFilter
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -22,13 +23,14 @@ from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Line, Lines, Target, target_at
 from tsviz.tui.scene import Build, Scene
 from tsviz.tui.theme import role_style
+from tsviz.tui.widgets.kept import Bar, Kept
 
 _role = attrgetter("role")
 _KEPT_STRIPS = 512
 _EMPTY = Line()
 
 
-class Pane(ScrollView, can_focus=True, inherit_bindings=False):
+class Pane(Kept, ScrollView, can_focus=True, inherit_bindings=False):
     """Shows what `build` makes of the scene. Answers `Chosen` when something that has a target is clicked.
 
     Args:
@@ -128,6 +130,15 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
         if differ:
             self.refresh(*(Region(0, y, area.width, 1) for y in differ))
 
+    @property
+    def vertical_scrollbar(self) -> ScrollBar:
+        """The scrollbar, made when it is asked for first, as the toolkit makes its own."""
+        if self._vertical_scrollbar is None:
+            self._vertical_scrollbar = bar = Bar(name="vertical", thickness=self.scrollbar_size_vertical)
+            bar.display = False
+            self.app._start_widget(self, bar)
+        return self._vertical_scrollbar
+
     def _reach(self, size: Size) -> None:
         """Scroll over `size` from now on, as `ScrollView` does it when its own size changes.
 
@@ -166,17 +177,18 @@ class Pane(ScrollView, can_focus=True, inherit_bindings=False):
 
     def forget_drawn(self) -> None:
         """Draw every line anew when it is seen next."""
+        self._lines = None
         self._strips.clear()
         self._shown.clear()
 
-    def render_lines(self, crop: Region) -> list[Strip]:
+    def draw_lines(self, crop: Region) -> list[Strip]:
         """Return the lines of a region; those that were drawn before are kept, with what the terminal is sent for them.
 
         The toolkit makes several strips of every line (edges, padding, colours), which is most of the CPU of a frame.
         A pane that has neither edge nor padding needs none of it.
         """
         if any(self.styles.gutter):
-            return super().render_lines(crop)
+            return super().draw_lines(crop)
         width, area, top = self.outer_size.width, self._area, self.scroll_offset.y
         drawn = [
             self._strip(y, self._line(y + top) if 0 <= y < area.height else _EMPTY, width, area.width)

@@ -1,0 +1,148 @@
+"""A prefill and a decode node in this process, with a real byte transfer between them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import tsviz.scheduler.compat as twin
+from tests.executor.rig import Meddle, draft_of, meddle_with, request
+from tsviz.adapters.tokenspeed import engine_of, recording_module
+from tsviz.engine.arrivals import Arrivals
+from tsviz.engine.configs import Role
+from tsviz.engine.drive import drive
+from tsviz.engine.faults import ClientAbort
+from tsviz.engine.summary import RunSummary
+from tsviz.engine.workloads.model import Workload, WorkRequest
+from tsviz.executor.clock import MonotonicClock
+from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
+from tsviz.executor.equality import Equality, compare
+from tsviz.executor.model import Model
+from tsviz.executor.options import DeviceOptions
+from tsviz.executor.peer import PeerSide
+from tsviz.executor.shape import PRESETS
+from tsviz.executor.sizing import PoolOptions, size_pool, with_role
+from tsviz.executor.streams import InlineStreams, Streams
+from tsviz.executor.telling import TraceSink
+from tsviz.executor.weights import seeded_weights
+from tsviz.executor.wire import wire_pair
+from tsviz.trace.api_events import event_reader
+from tsviz.trace.config import describe_config
+from tsviz.trace.writer import BundleWriter
+
+REQUESTS = tuple(request(f"r{i}", (100 + i % 2, 20), (200 + i, 3 + 4 * i), says=8, at_ms=3 * i) for i in range(5))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Everything that a pair's run depends on; `on_d` are the decode node's device options."""
+
+    model: str = "tiny"
+    requests: tuple[WorkRequest, ...] = REQUESTS
+    pool: PoolOptions = field(default_factory=PoolOptions)
+    parents: int = 60
+    layerwise: bool = False
+    draft_layers: int = 0
+    aborts: tuple[ClientAbort, ...] = ()
+    on_d: DeviceOptions = field(default_factory=DeviceOptions)
+    streams: Callable[[Callable[[], int]], Streams] = InlineStreams
+    meddle: dict[Role, Meddle] | None = None
+
+
+@dataclass(frozen=True)
+class Paired:
+    """What became of it; the decode node comes first."""
+
+    model: Model
+    requests: tuple[WorkRequest, ...]
+    d: Engine
+    p: Engine
+    on_d: RunSummary
+    on_p: RunSummary
+
+    @property
+    def equality(self) -> Equality:
+        """The decode node's tokens against the dense reference."""
+        return compare(self.model, self.requests, self.d.device.said)
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Which ways both nodes went."""
+        return self.d.device.counts + self.p.device.counts
+
+    @property
+    def races(self) -> set[str]:
+        """The edges that are missing on either node."""
+        return {race.edge for engine in (self.d, self.p) for race in engine.device.checker.races}
+
+
+def drawn_pair(seed: int) -> Pair:
+    """Draw a pair's run: two prompts of 16 tokens, then eight that begin with one of them and come when it ended."""
+    draw = random.Random(seed)
+    requests = [request(f"r{i}", (100 + i, 16), says=draw.randint(2, 8), at_ms=i) for i in range(2)]
+    for i in range(8):
+        own = (200 + i, draw.randint(3, 20))  # at least the replay window less one: see A3 in docs/failures.md
+        follower = request(f"f{i}", (100 + i % 2, 16), own, says=draw.randint(1, 10))
+        requests.append(replace(follower, arrival_ns=None, after=f"r{i % 2}", think_ns=draw.choice((0, 1_000_000))))
+    width, depth, chunk = draw.choice((1, 2, 3)), draw.randint(0, 1), draw.choice((16, 24))
+    pool = PoolOptions(decode_input_tokens=width, overlap_schedule_depth=depth, max_scheduled_tokens=chunk)
+    model = draw.choice(("tiny", "tiny-state", "tiny-replay"))
+    layers = draw.choice((0, 1)) if width > 1 else 0
+    return Pair(model, tuple(requests), pool, layerwise=draw.random() < 0.5, draft_layers=layers)
+
+
+def run_pair(pair: Pair, out: Path | None = None) -> Paired:
+    """Run both nodes in this process; `out` is a folder for a trace of each, `P` and `D`."""
+    shape, clock = PRESETS[pair.model], MonotonicClock()
+    model = Model(shape, seeded_weights(shape, 3))
+    draft = draft_of(model, pair.draft_layers)
+    requests = fit_vocabulary(Workload(pair.requests, {}), shape.vocabulary).requests
+    sized = size_pool(
+        shape, pair.pool, parents=pair.parents, host_parents=0, element_bytes=4,
+        draft=None if draft is None else draft.shape,
+    )  # fmt: skip
+    arrivals = {Role.D: Arrivals(requests), Role.P: Arrivals(requests, follows_only=True)}
+    arrivals[Role.P].follow(arrivals[Role.D])
+    engines: list[Engine] = []
+    writers: list[BundleWriter] = []
+    for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
+        device = replace(pair.on_d if role is Role.D else DeviceOptions(), keep_logits=True)
+        module, watcher = twin, None
+        if out is not None:
+            writer, watcher = BundleWriter(out / role.value, meta={"command": ["tsviz"]}), TraceSink()
+            module = _recorded(writer, watcher, role, clock)
+            writers.append(writer)
+        engine = Engine(
+            module, model, with_role(sized, role), arrivals[role], clock, EngineOptions(device=device, max_rounds=4000),
+            remote=lambda e, role=role, wire=wire: PeerSide(
+                role, wire, e.device, e.arena, shape, clock, layerwise=pair.layerwise
+            ),
+            aborts=pair.aborts if role is Role.D else (), streams=pair.streams(clock.now_ns), draft=draft,
+            watcher=watcher,
+        )  # fmt: skip
+        if pair.meddle is not None and role in pair.meddle:
+            meddle_with(engine, pair.meddle[role])
+        engines.append(engine)
+    try:
+        ending = drive([engine.loop for engine in engines], clock)
+        for engine in engines:
+            engine.device.shutdown()
+    finally:
+        for writer in writers:
+            writer.close({"parts": {}, "error": None})
+    return Paired(model, requests, *engines, *(engine.loop.summary(*ending) for engine in engines))
+
+
+def _recorded(writer: BundleWriter, sink: TraceSink, role: Role, clock: MonotonicClock) -> Any:
+    def open_recorder(config: Any) -> Any:
+        sink.recorder = writer.recorder(
+            node=role.value, rank=0, config=describe_config(config), engine=engine_of(twin),
+            event_reader=event_reader(twin), now_ns=clock.now_ns, clock="monotonic", rule_set="0.1.24",
+        )  # fmt: skip
+        return sink.recorder
+
+    return recording_module(twin, open_recorder, observed=False)

@@ -1,0 +1,85 @@
+"""Mistakes of a pair in the failure catalogue: each is made once, and the query of its entry finds it."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
+
+from tests.executor.pairs import REQUESTS, Pair, run_pair
+from tests.executor.rig import request
+from tests.executor.test_failures import found
+from tsviz.engine.configs import Role
+from tsviz.engine.events import Extended, Finished
+from tsviz.engine.summary import EndReason
+from tsviz.executor.landing import Landing
+from tsviz.executor.options import DeviceOptions, Edge, Fault
+from tsviz.executor.sizing import PoolOptions
+from tsviz.executor.streams import Policy, VirtualStreams
+
+torch.set_num_threads(1)
+WIDE = PoolOptions(decode_input_tokens=3, max_scheduled_tokens=24)
+
+
+def with_fault(fault: Fault | None) -> DeviceOptions:
+    """The decode node's device, with or without a mistake."""
+    return DeviceOptions(faults=frozenset() if fault is None else frozenset({fault}))
+
+
+def test_a_manifest_before_zeroing_is_found(tmp_path) -> None:
+    """A decode node that does not wait for its zeroing before it asks for pages has a race between the two."""
+    for edges, races in ((frozenset(), set()), (frozenset({Edge.ZERO_REMOTE}), {"zero -> receive"})):
+        out = tmp_path / str(len(races))
+        assert run_pair(Pair(on_d=DeviceOptions(omitted=edges)), out).races == races
+        assert (found(27, out / "D") > 0) is bool(races)
+
+
+def test_a_decode_before_its_candidates_is_found(tmp_path) -> None:
+    """With a draft that is always right every first window gives 3 tokens; without its candidates 1, the same ones."""
+    for fault, rows in ((None, 0), (Fault.LATE_CANDIDATES, 1)):
+        out = tmp_path / str(rows)
+        paired = run_pair(Pair(pool=WIDE, draft_layers=2, on_d=with_fault(fault)), out)
+        assert paired.equality.is_exact
+        assert found(28, out / "D") == rows
+
+
+def test_pages_given_up_while_the_peer_writes_are_found(tmp_path, monkeypatch) -> None:
+    """A page that arrives broken fails its transfer; told at once, its pages are zeroed under the ones that came.
+
+    Six blocks of 8 hold one of two prompts of 27 tokens at a time: the second is given what the first one had.
+    """
+    requests = (request("a", (1, 27), says=4), request("b", (2, 27), says=4))
+    land = Landing.land
+
+    def broken(self, room, frame):
+        if room.request_id == "a" and frame.head["index"] == 3:
+            return False
+        return land(self, room, frame)
+
+    monkeypatch.setattr(Landing, "land", broken)
+    for fault, races in ((None, set()), (Fault.EARLY_FAILURE, {"receive -> zero"})):
+        out = tmp_path / str(len(races))
+        streams = lambda now_ns: VirtualStreams(now_ns, 1, Policy.LATEST)  # noqa: E731
+        paired = run_pair(Pair("tiny", requests, parents=6, on_d=with_fault(fault), streams=streams), out)
+        assert (paired.on_d.failed, paired.on_d.finished) == (1, 1)
+        assert paired.races >= races
+        assert bool(paired.races) is bool(races)
+        assert (found(29, out / "D") > 0) is bool(races)
+
+
+def test_a_prefill_node_that_finishes_a_request_is_found(tmp_path) -> None:
+    """The scheduler raises for a request whose pages the transfer owns; the event stands in the trace."""
+
+    def finishes(events):
+        return [e for event in events for e in _and_finish(event)]
+
+    run_pair(Pair(requests=REQUESTS[:2]), tmp_path / "clean")
+    assert found(31, tmp_path / "clean" / "P") == 0
+    paired = run_pair(Pair(requests=REQUESTS[:2], meddle={Role.P: finishes}), tmp_path / "run")
+    assert paired.on_p.reason is EndReason.SCHEDULER_RAISED
+    assert found(31, tmp_path / "run" / "P") > 0
+
+
+def _and_finish(event):
+    """The first token of a prompt taken for the end of its request."""
+    return (event, Finished(event.request_id)) if isinstance(event, Extended) and event.tokens else (event,)
