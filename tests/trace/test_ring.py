@@ -13,8 +13,10 @@ from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.ring.join import PartRing
 from tsviz.scheduler import compat
 from tsviz.trace import layout, privacy
+from tsviz.trace.errors import NotABundle
+from tsviz.trace.layout import RING_FILE
 from tsviz.trace.reader import Part, open_bundle
-from tsviz.trace.ring import RING_FILE, RingOptions, parse_ring, segment_directories
+from tsviz.trace.ring import RingOptions, parse_ring, segment_directories
 from tsviz.trace.tables import RECORDED
 from tsviz.trace.whole import write_whole
 
@@ -126,3 +128,10 @@ def test_every_recorded_table_can_have_a_gap() -> None:
     """The reason of a ring's gaps survives a redaction, and so do the names of tables."""
     assert privacy.RING in privacy.RULES["gaps", "reason"].words
     assert set(RECORDED) == privacy.RULES["gaps", "table"].words
+
+
+def test_the_segments_of_a_ring_are_no_trace_and_say_what_is(real: ModuleType, tmp_path: Path) -> None:
+    """Opening, or following, what a flight recorder writes names its keeper and `repair`."""
+    record(real, tmp_path / "b.ring", 505, tokens="identity", steps=20, ring=RingOptions(1.0, None))
+    with pytest.raises(NotABundle, match="found the segments of a flight recorder, of which its keeper writes traces"):
+        open_bundle(tmp_path / "b.ring")

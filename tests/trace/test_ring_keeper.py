@@ -178,6 +178,33 @@ def test_a_program_under_a_ring_that_ends_badly_leaves_its_last_part(
         assert ended == f"ring: crash: {words[mode]}"
 
 
+def test_a_long_run_with_one_live_lock_leaves_the_rounds_around_it(real: ModuleType, tmp_path: Path) -> None:
+    """Three minutes on virtual time with 20 s kept: the finding fires, and what is kept re-executes from its keyframe.
+
+    The four requests at its end evict one another for ever: two prompts of seven pages cannot stand on eight pages next
+    to the one of a third. Three hours of it were run by hand (docs/recording.md).
+    """
+    calm = [(f"calm{number}", 12_000 * number, 4, 2) for number in range(10)]
+    lock = [("c", 125_000, 2, 8), ("b", 125_000, 14, 1), ("a", 125_000, 14, 1), ("d", 125_000, 3, 1)]
+    names = ("id", "arrival_ms", "prompt_tokens", "output_tokens")
+    rows = [json.dumps(dict(zip(names, values, strict=True))) for values in calm + lock]
+    (tmp_path / "lock.jsonl").write_text("\n".join(rows))
+    with pytest.raises(SystemExit) as ended:
+        main([
+            "record", "--workload", f"plain:{tmp_path / 'lock.jsonl'}", "--groups", "full:2", "--prefix-page", "2",
+            "--chunk", "2", "--batch", "4", "--pages", "9", "--host-pages", "2", "--mixed", "--round-ms", "100",
+            "--token-us", "0", "--max-new", "undeclared", "--tokens", "identity", "--ring", "20s",
+            "--trigger", "finding:livelock>40", "--max-rounds", "150", "--out", str(tmp_path / "out"),
+        ])  # fmt: skip
+    assert ended.value.code in (0, None)
+    bundle = open_bundle(tmp_path / "out")
+    part = bundle.parts[0]
+    assert overview(bundle)["parts"][0]["ended"].startswith("ring: finding livelock at F/0:")
+    found = verify(part, compat)
+    assert found.complete and found.verified_rounds > 40 and part.meta["starts_at"] > 20
+    assert not ring_home(tmp_path / "out").exists()
+
+
 def test_a_word_from_outside_writes_what_is_kept(ringed: Callable[..., Path], tmp_path: Path) -> None:
     """A file `trigger` is taken, with its reason; the newest two of three are left where two are to be kept."""
     home = ringed("signal:USR2", keep=2)

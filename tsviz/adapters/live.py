@@ -137,7 +137,7 @@ class Live:
             try:
                 self._writer.close(end, compacted=False, patience_seconds=_PATIENCE_SECONDS)
             except Exception as error:
-                _tell(f"recording stopped early: {type(error).__name__}: {error}")
+                _tell(f"{self._writer.path}: recording stopped early: {error}")
 
     def _watch_crashes(self) -> None:
         """Note an exception that nobody catches, in front of what the program does with it."""

@@ -131,10 +131,8 @@ def command(
         raise CliError(ExitCode.USAGE, str(error)) from error
     except RefusedConfig as error:
         raise CliError(ExitCode.USAGE, f"the scheduler refuses this configuration: {error}") from error
-    except Full as error:
-        raise CliError(ExitCode.TRACE_UNREADABLE, stopped(out, error)) from error
-    except OSError as error:
-        raise CliError(ExitCode.TRACE_UNREADABLE, stopped(out, error)) from error
+    except (Full, OSError) as error:
+        raise CliError(ExitCode.TRACE_UNREADABLE, stopped(out, error, ring=flight is not None)) from error
     finally:
         stop.clear()
     seconds = time.monotonic() - began

@@ -29,6 +29,8 @@ from tsviz.version import __version__
 from .run_options import RunPlan
 
 _ABORT_EVERY = 10
+_KEEPER_SECONDS = 120.0
+"""How long a run on virtual time waits for the keeper of its ring, where that takes nothing away."""
 
 
 class RefusedConfig(Exception):
@@ -58,7 +60,10 @@ class Recording:
         if ring is not None and out.exists():
             raise CannotRecord(f"{out}: expected a path that is free, found something there")
         path = out if ring is None else ring_home(out)
-        self._writer = BundleWriter(path, meta=meta, tokens=tokens, ring=ring, retention=retention)
+        self._writer = BundleWriter(
+            path, meta=meta, tokens=tokens, ring=ring, retention=retention,
+            keeper_patience_s=_KEEPER_SECONDS,
+        )  # fmt: skip
         self.homes = [] if ring is None else [path]
         """Where the segments of a flight recorder lie."""
         self._summaries: dict[str, RunSummary] = {}
@@ -74,12 +79,20 @@ class Recording:
         self._writer.close({"parts": ends, "error": failed})
 
     def run(self, stop: Callable[[], bool]) -> dict[str, RunSummary]:
-        """Run to the end, `max_rounds`, or until `stop()`; returns what each node came to."""
+        """Run to the end, `max_rounds`, or until `stop()`; returns what each node came to.
+
+        Where rounds come faster than they can be written the run waits: time is virtual, and nobody is served.
+        """
+
+        def asked() -> bool:
+            self._writer.catch_up()
+            return stop()
+
         plan = self._plan
         aborts: tuple[ClientAbort, ...] = ()
         if plan.abort_ns is not None:
             aborts = tuple(ClientAbort(r.request_id, plan.abort_ns) for r in self._workload.requests[::_ABORT_EVERY])
-        options = RunOptions(plan.device, aborts, plan.max_rounds, stop)
+        options = RunOptions(plan.device, aborts, plan.max_rounds, asked)
         if plan.pd:
             return self._run_pair(options)
         modules = [self._recorded("F", rank) for rank in range(plan.ranks)]

@@ -28,8 +28,8 @@ def command(trace: str, out: Path, form: str) -> None:
     whose processes were all killed, TRACE is the folder OUT.ring.
     """
     from tsviz.trace.errors import CannotRecord
+    from tsviz.trace.layout import RING_FILE
     from tsviz.trace.repair import repair
-    from tsviz.trace.ring import RING_FILE
 
     path = Path(whole_traces([trace])[0])
     try:

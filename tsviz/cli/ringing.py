@@ -77,7 +77,8 @@ class Keepers:
 
     def look(self, homes: list[Path]) -> None:
         """Start what is missing."""
-        from tsviz.trace.ring import RING_FILE, start_keeper
+        from tsviz.trace.layout import RING_FILE
+        from tsviz.trace.ring import start_keeper
 
         for home in homes:
             process = self._processes.get(home)

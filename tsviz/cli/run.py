@@ -138,8 +138,8 @@ def _nothing(rings: list[Path]) -> str:
 def _await(path: Path) -> None:
     """Wait for what writes at `path`, a process of its own, which begins and ends a little later than the program."""
     from tsviz.trace import layout
+    from tsviz.trace.layout import RING_FILE
     from tsviz.trace.lock import ALIVE, recorder_of
-    from tsviz.trace.ring import RING_FILE
 
     began = time.monotonic()
     while not any((path / name).exists() for name in (layout.BUNDLE_FILE, RING_FILE)):

@@ -42,9 +42,13 @@ def cannot_write(out: Path, error: OSError) -> str:
     return f"{out}: cannot be written: {_reason(error)}"
 
 
-def stopped(out: Path, error: Exception) -> str:
-    """Return why a recording at a path stopped, and what is left of it. Where that is nothing, it is removed."""
-    return f"{out}: recording stopped: {_reason(error)}; {_left(out)}"
+def stopped(out: Path, error: Exception, *, ring: bool = False) -> str:
+    """Return why a recording at a path stopped, and what is left of it. Where that is nothing, it is removed.
+
+    `ring`: it was a flight recorder.
+    """
+    left = "its keeper writes out what was kept until then" if ring else _left(out)
+    return f"{out}: recording stopped: {_reason(error)}; {left}"
 
 
 def _reason(error: Exception) -> str:

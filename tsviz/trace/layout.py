@@ -29,6 +29,8 @@ from .tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
 FORMAT = "tsviz-bundle"
 BUNDLE_FILE = "bundle.json"
+RING_FILE = "ring.json"
+"""What `bundle.json` is to a bundle, to the segments of a flight recorder (`ring.py`)."""
 END_FILE = "end.json"
 PART_FILE = "part.json"
 COMMITS_FILE = "commits.jsonl"
@@ -147,6 +149,12 @@ def read_bundle_file(bundle: Path) -> dict[str, Any]:
         raise NotABundle(bundle, "path", "a bundle (a directory)", "nothing")
     if not bundle.is_dir():
         raise NotABundle(bundle, "path", "a bundle (a directory)", "a file")
+    if (bundle / RING_FILE).exists():
+        raise NotABundle(
+            bundle, "path", "a bundle",
+            "the segments of a flight recorder, of which its keeper writes traces when a trigger fires,"
+            " and `tsviz repair` one if its processes are gone",
+        )  # fmt: skip
     if not path.exists():
         raise NotABundle(bundle, BUNDLE_FILE, "the bundle's description", "nothing")
     values = _read_values(path)

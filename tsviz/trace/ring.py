@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +27,6 @@ from typing import Any
 from . import entries as e
 from .segments import HotSegments
 
-RING_FILE = "ring.json"
 TRIGGER_FILE = "trigger"
 KEEPER_LOG = "keeper.log"
 KEPT = "kept"
@@ -35,6 +35,7 @@ _QUARTERS = 4
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 _UNITS_BYTES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(s|m|h|KB|MB|GB)")
+_LOOK_SECONDS = 0.05
 BACKLOG_SEGMENTS = 128
 """With so many segments that nobody has taken, the keeper is gone or far too slow, and the recording ends."""
 
@@ -83,19 +84,28 @@ def segment_directories(part: Path) -> list[Path]:
 class Rotation:
     """Says when a segment of one part ends, and where the next one lies. For the writer thread."""
 
-    def __init__(self, options: RingOptions, part: Path) -> None:
+    def __init__(self, options: RingOptions, part: Path, patience_s: float = 0.0) -> None:
+        """`patience_s`: how long a keeper is waited for that takes nothing away; in a run that nobody serves."""
+        self._patience_s = patience_s
         self._span_ns = None if options.seconds is None else int(options.seconds * 1e9 / _QUARTERS)
         self._bytes = None if options.bytes is None else max(1, options.bytes // _QUARTERS)
         self._part, self._number, self._began_ns = part, 0, -1
 
     def next(self) -> HotSegments:
         """Begin a segment. Raises OSError, with the number of those there are where nobody takes them away."""
-        there = len(segment_directories(self._part))
-        if there >= BACKLOG_SEGMENTS:
-            raise OSError(f"{there} segments of the ring wait for its keeper, which is gone or too slow")
+        self._wait()
         self._number += 1
         self._began_ns = -1
         return HotSegments(self._part / f"{self._number:06d}")
+
+    def _wait(self) -> None:
+        there, since = len(segment_directories(self._part)), time.monotonic()
+        while there >= BACKLOG_SEGMENTS:
+            if time.monotonic() - since >= self._patience_s:
+                raise OSError(f"{there} segments of the ring wait for its keeper, which is gone or too slow")
+            time.sleep(_LOOK_SECONDS)
+            if (now := len(segment_directories(self._part))) < there:
+                there, since = now, time.monotonic()
 
     def due(self, entry: e.Entry | e.Decided, written_bytes: int) -> bool:
         """Return whether the segment ends behind this entry, a plan."""

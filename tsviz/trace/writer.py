@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import compact, layout
-from .backlog import LOOK_SECONDS, Backlog
+from .backlog import LOOK_SECONDS, MOST_WAITING, Backlog
 from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind, Full
@@ -23,7 +23,7 @@ from .part_writer import PartWriter
 from .plan_fields import PlanFields, read_plan
 from .recorder import Recorder
 from .retention import RETENTION_FILE, SWEEP_SECONDS, Retention, sweep
-from .ring import RING_FILE, RingOptions, Rotation
+from .ring import RingOptions, Rotation
 from .segments import HotSegments
 from .tokens import FULL, MODES, known_pages
 
@@ -64,11 +64,13 @@ class BundleWriter:
     def __init__(
         self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None,
         most_waiting: int | None = None, made: bool = False, retention: Retention | None = None,
+        keeper_patience_s: float = 0.0,
     ) -> None:  # fmt: skip
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
 
         `ring`: a flight recorder, of whose segments the keeper makes bundles; `path` is where these lie, `OUT.ring`.
         `most_waiting`: where more entries than this wait for a disk that is too slow, plans are dropped (`backlog.py`).
+        `keeper_patience_s`: how long the keeper of a ring is waited for (`Rotation`).
         `retention`: of the recordings beside it that were made with limits those that are beyond these are removed when
         it begins, every minute, and when it ends; one that reaches the limit in bytes by itself ends (`Full`).
         `made`: the directory was made for this recording (`check_free`), and may hold what others put there since.
@@ -78,6 +80,7 @@ class BundleWriter:
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._meta, self._ring = path, tokens, dict(meta), ring
+        self._keeper_patience_s = keeper_patience_s
         self._retention, self._swept = retention, float("-inf")
         self._parts: list[_Part] = []
         self._names: list[dict[str, Any]] = []
@@ -139,7 +142,7 @@ class BundleWriter:
         if self._ring is not None:
             level = PLANS
         try:
-            rotation = None if self._ring is None else Rotation(self._ring, directory)
+            rotation = None if self._ring is None else Rotation(self._ring, directory, self._keeper_patience_s)
             segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
             part = {
                 "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
@@ -171,7 +174,7 @@ class BundleWriter:
     def _write_bundle_file(self) -> None:
         ring = {} if self._ring is None else {"ring": self._ring.values()}
         layout.write_json(
-            self.path / (layout.BUNDLE_FILE if self._ring is None else RING_FILE),
+            self.path / (layout.BUNDLE_FILE if self._ring is None else layout.RING_FILE),
             {
                 **ring,
                 "format": layout.FORMAT,
@@ -233,6 +236,11 @@ class BundleWriter:
             for part in self._parts:
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
+
+    def catch_up(self) -> None:
+        """Wait while more than `MOST_WAITING` entries wait to be written: for who can wait, a run on virtual time."""
+        while self.error is None and any(p.recorder.waiting_entries() > MOST_WAITING for p in self._parts):
+            time.sleep(TAKE_SECONDS)
 
     def leave(self) -> None:
         """Commit what is left without closing the bundle: whoever recorded it was killed. Raises what went wrong."""

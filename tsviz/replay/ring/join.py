@@ -9,7 +9,6 @@ numbers of submissions that the recorder gave; a trace counts its own from 0, so
 from __future__ import annotations
 
 import shutil
-from array import array
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,10 +29,10 @@ from tsviz.trace.tables import RECORDED
 from tsviz.trace.tokens import FULL
 from tsviz.trace.whole import WholePart, last_call, write_whole
 
+from .numbering import PageNumbers, numbered, used_pages
 from .tokens import with_known_tokens
 
 _IDS, _BUNDLE = "ids.json", "bundle"
-Tables = dict[str, pa.Table]
 
 
 class PartRing:
@@ -146,7 +145,7 @@ class PartRing:
             start = {"starts_at": part.meta["starts_at"]}
             ids = np.array(layout.read_json(self._sealed / _IDS)["ids"], np.int64)
             last = (part.last_round, last_call(part.table("calls")))
-        pages = _Pages(tables["prefix_pages"])
+        pages = PageNumbers(tables["prefix_pages"])
         for path in segments:
             hot = HotTables(path)
             read = {
@@ -154,7 +153,7 @@ class PartRing:
             }
             ids = np.concatenate([ids, read["submissions"]["submission"].to_numpy()])
             for name, rows in pages.merged(read).items():
-                tables[name].append(_numbered(rows, ids))
+                tables[name].append(numbered(rows, ids))
             if hot.last_round:
                 last = (hot.last_round, hot.last_seq)
         whole = {name: pa.concat_tables(found).unify_dictionaries() for name, found in tables.items()}
@@ -163,7 +162,7 @@ class PartRing:
             known = with_known_tokens(keyframe, whole, self._bundle().prefix_tokens)
             whole["keyframes"] = pa.Table.from_pylist([keyframe_row(known)], RECORDED["keyframes"].schema)
         if self.meta["tokens"] == FULL:
-            whole |= _used_pages(whole)
+            whole |= used_pages(whole)
         if gaps and start:
             whole["gaps"] = pa.concat_tables([self._gaps(int(start["starts_at"]) - 1), whole["gaps"]])
         return WholePart({**self.meta, **start}, whole, *last), ids
@@ -212,67 +211,3 @@ def _size(path: Path) -> int:
 def _inside(rows: pa.Table, first: int) -> int:
     """Return how many rows of a table are of rounds from `first` on: not of what a slice carries along."""
     return int(np.count_nonzero(rows["round"].to_numpy() >= first))
-
-
-def _numbered(rows: pa.Table, ids: npt.NDArray[np.int64]) -> pa.Table:
-    """Return rows whose submissions are numbered by their place in `ids`, which rise; -1 for one that is not there."""
-    at = rows.schema.get_field_index("submission")
-    if at < 0 or not rows.num_rows or not len(ids):
-        return rows
-    found = rows["submission"].to_numpy()
-    place = np.minimum(np.searchsorted(ids, found), len(ids) - 1)
-    local = np.where(ids[place] == found, place, -1).astype(np.int32)
-    return rows.set_column(at, rows.schema.field(at), pa.array(local))
-
-
-class _Pages:
-    """One dictionary of prefix pages for segments that have one each (tokens in full)."""
-
-    def __init__(self, sealed: list[pa.Table]) -> None:
-        self._numbers: dict[bytes, int] = {}
-        self._tables: list[pa.Table] = sealed
-        for table in sealed:
-            for tokens in table["tokens"].to_pylist():
-                self._numbers[_bytes(tokens)] = len(self._numbers)
-
-    def merged(self, read: Tables) -> Tables:
-        """Return the tables of a segment with pages numbered on; without tokens their numbers hold all through."""
-        rows = read["prefix_pages"].to_pylist()
-        if not rows:
-            return read
-        numbers, new = np.zeros(len(rows), np.int32), []
-        for row in rows:
-            content = _bytes(row["tokens"])
-            if content not in self._numbers:
-                self._numbers[content] = len(self._numbers)
-                new.append({**row, "page": self._numbers[content]})
-            numbers[row["page"]] = self._numbers[content]
-        schema = RECORDED["prefix_pages"].schema
-        return {
-            **read, "prefix_pages": pa.Table.from_pylist(new, schema),
-            "submissions": _mapped(read["submissions"], numbers),
-        }  # fmt: skip
-
-
-def _used_pages(tables: Tables) -> Tables:
-    """Return submissions and their dictionary of pages without those that none of them has, numbered anew."""
-    lists = tables["submissions"]["pages"].combine_chunks()
-    used = np.unique(lists.values.to_numpy())
-    numbers = np.full(tables["prefix_pages"].num_rows, -1, np.int32)
-    numbers[used] = np.arange(len(used))
-    pages = tables["prefix_pages"].take(pa.array(used))
-    pages = pages.set_column(1, pages.schema.field(1), pa.array(np.arange(len(used), dtype=np.int32)))
-    return {"prefix_pages": pages, "submissions": _mapped(tables["submissions"], numbers)}
-
-
-def _bytes(tokens: list[int]) -> bytes:
-    return array("i", tokens).tobytes()
-
-
-def _mapped(submissions: pa.Table, numbers: npt.NDArray[np.int32]) -> pa.Table:
-    """Return submissions whose pages have new numbers."""
-    at = submissions.schema.get_field_index("pages")
-    lists = submissions["pages"].combine_chunks()
-    values = numbers[lists.values.to_numpy()] if len(lists.values) else lists.values.to_numpy()
-    made = pa.ListArray.from_arrays(lists.offsets, pa.array(values, pa.int32()))
-    return submissions.set_column(at, submissions.schema.field(at), made)

@@ -21,9 +21,10 @@ from typing import Any, BinaryIO
 from tsviz.trace import layout
 from tsviz.trace.drafts import draft
 from tsviz.trace.errors import TraceError
+from tsviz.trace.layout import RING_FILE
 from tsviz.trace.lock import ALIVE, GONE, recorder_of
 from tsviz.trace.reader import open_bundle
-from tsviz.trace.ring import NOTHING_KEPT, RING_FILE, SUFFIX, TOLD, TRIGGER_FILE
+from tsviz.trace.ring import NOTHING_KEPT, SUFFIX, TOLD, TRIGGER_FILE
 from tsviz.trace.whole import write_whole
 
 from .http import serve
