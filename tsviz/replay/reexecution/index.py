@@ -31,7 +31,7 @@ from tsviz.trace.reader import DATASET_ROWS, KEPT_ROWS, Part
 from .derive import Derivation, derive
 from .verify import Divergence
 
-VERSION = 3
+VERSION = 4
 """Of what stands in an index; another number makes every index be built anew."""
 _INDEX_FILE = "index.json"
 _CHECKED_BYTES = 1 << 25
