@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ class BatchFields:
     replays: array[int]
     decode_inputs: list[int]
     tables: TablesOf
+    _: KW_ONLY
     moved: Rows | None = None
     """Rows whose tables may differ from those last seen in their slots; None: any may."""
     grown: list[Grown] | None = None

@@ -207,7 +207,7 @@ def _batch(
 
     return BatchFields(
         ids, array("i", slots), array("i", inputs), array("i", prefills), array("i", begins), array("i", replays),
-        decode_inputs, of, rows, input_ids, shifted, candidates,
+        decode_inputs, of, moved=rows, input_ids=input_ids, shifted_input_ids=shifted, candidates=candidates,
     )  # fmt: skip
 
 

@@ -60,9 +60,9 @@ class SharedPlans:
             array("i", [row.replay_tokens for row in extends]),
             [row.decode_input_id for row in decodes],
             _TablesOf(batch),
-            moved,
-            grown,
-            batch.group_ids,
+            moved=moved,
+            grown=grown,
+            groups=batch.group_ids,
         )
         if content:
             fields.input_ids = list(chain.from_iterable(row.input_ids() for row in extends))
