@@ -58,7 +58,7 @@ async def draw(command: str, keys: tuple[str, ...], picture: Path, folder: Path)
 
 
 def _moved(svg: str, found: re.Match[str]) -> str:
-    """Return a view box in which the first cell begins at a whole pixel, so that blocks side by side show no seams."""
+    """Return a view box in which the first cell begins at a whole pixel, so that cells meet at whole pixels."""
     corners = re.findall(r"translate\(([\d.]+), ?([\d.]+)\)", svg)
     x, y = (round(float(at) * SCALE) / SCALE - float(at) for at in corners[-1])
     return f'viewBox="{-x:.4f} {-y:.4f} {found[1]} {found[2]}"'
