@@ -7,15 +7,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
+from tests.cli.conftest import Tsviz, tsviz
 from tests.trace import lives
 from tests.trace.lives import record
+from tsviz.cli.level import not_recorded
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.slice import write_slice
+from tsviz.replay.survey.ask import Extent, lost_time
 from tsviz.replay.view import open_view
+from tsviz.report.library import Library
+from tsviz.report.page import page
+from tsviz.report.subject import Subject
 from tsviz.scheduler import compat
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.backlog import Backlog
@@ -27,6 +34,10 @@ from tsviz.trace.reader import Part, open_bundle
 from tsviz.trace.recorder import Recorder
 from tsviz.trace.ring import RingOptions
 from tsviz.trace.writer import BundleWriter
+from tsviz.tui.panes.known import title
+from tsviz.tui.study import Known
+
+__all__ = ["tsviz"]
 
 
 def dropping(kind: type) -> type:
@@ -94,6 +105,27 @@ def test_a_trace_with_gaps_opens_and_says_so(real: ModuleType, tmp_path: Path, m
     index = build_index(part)
     assert index.divergence is None
     assert not any(number in lost for number in index.table("phases")["round"].to_pylist())
+
+
+def test_figures_over_rounds_say_what_they_are_without(
+    real: ModuleType, tsviz: Tsviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`info`, `blame`, `findings`, `sql`, the report and the screens say it in the same words, with both numbers."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    part = part_with_gaps(monkeypatch, real, tmp_path / "b")
+    lost = LostRounds(part.table("gaps"))
+    dropped = part.table("calls").filter(pc.field("kind") == "plan").num_rows - part.rows("rounds")
+    raised = part.table("calls").filter((pc.field("kind") == "plan") & (pc.field("outcome") != "ok")).num_rows
+    words = f"without {dropped - raised} rounds in {len(lost.spans)} gaps: their plans were dropped while recording"
+    assert words in tsviz("info", tmp_path / "b").out
+    assert words in tsviz("blame", tmp_path / "b").err
+    assert words in tsviz("findings", tmp_path / "b", "--recorded-only").err
+    assert words in not_recorded([str(tmp_path / "b")])[0]
+    about = overview(open_bundle(tmp_path / "b"))
+    assert words in page(Subject("b", about, lambda _: [], [], "1"), Library("0", "", "sha256-none"))
+    (extent,) = [one for one in lost_time(part, derive=False, tell=lambda _: None) if isinstance(one, Extent)]
+    assert words in extent.lacks
+    assert words in "".join(span.text for span in title("Lost time", "b", Known(extents=(extent,)), (), 300)[1].spans)
 
 
 def test_slices_of_a_trace_with_gaps_are_re_executed(

@@ -14,7 +14,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
-from .level import without_plans
+from .level import not_recorded
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
 from .params import seconds_option
 from .traces import traces_or_parts
@@ -169,7 +169,7 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     cut = total.of > total.rows or not total.exact
     if form is Format.TABLE or cut:
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
-    for note in (*notes, *without_plans(bundles)):
+    for note in (*notes, *not_recorded(bundles)):
         tell(note)
     end_without([problem.message for problem in left_out])
 

@@ -90,6 +90,7 @@ def _gaps(part: Part) -> list[str]:
         said.append(f"rounds 1 to {first - 1:,} were dropped, {count:,} rows ({before[0]['reason']})")
     lost = LostRounds(part.table("gaps"))
     said += lost.words()
+    said += [f"figures are {lost.uncounted()}"] if lost else []
     rest = [row for row in rows if row["last_round"] >= first and row["reason"] != BEHIND]
     if rest:
         said.append(f"{len(rest)} gaps: rows were dropped while recording")
