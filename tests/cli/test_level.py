@@ -54,6 +54,8 @@ def test_plans_made_again_are_the_plans_that_were_made(tsviz: Tsviz, pair: Path)
         left, right = (trace.bundles[0].parts[0].table(name).to_pylist() for trace in (made, recorded))
         assert left == right
     assert made.bundles[0].parts[0].rows("operations") > 0
+    for trace, level in ((made, "calls"), (recorded, "plans")):
+        assert trace.parts["level"].to_pylist() == [level]
     assert made.parts["decisions"].to_pylist() == ["derived"]
     assert tsviz("sql", pair / "calls", "FROM operations LIMIT 1").err.count("not recorded") == 0
     assert open_bundle(pair / "calls").parts[0].rows("operations") == 0
