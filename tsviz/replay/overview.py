@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from tsviz.replay.rows.rows_from import pieces, some
-from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of
+from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of, stopped_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.gaps import LostRounds
 from tsviz.trace.layout import END_FILE
@@ -110,7 +110,12 @@ def _warnings(bundle: Bundle, end: dict[str, Any] | None, damage: str | None) ->
     if damage is not None:
         warnings.append(damage)
     elif end is None:
-        warnings.append("the recording was not closed: its process still runs, or was killed")
+        stopped = stopped_of(bundle.path)
+        warnings.append(
+            f"recording had to stop before its program did, at {stopped}; what was committed until then is here"
+            if stopped
+            else "the recording was not closed: its process still runs, or was killed"
+        )
     for part in bundle.parts:
         if part.torn is not None:
             warnings.append(f"{part.node}/{part.rank}: {part.torn} behind the last commit is left out")

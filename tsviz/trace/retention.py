@@ -28,8 +28,8 @@ _UNITS_BYTES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _LIMIT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(m|h|d|KB|MB|GB|TB)?")
 _TABLE = "|".join(TABLES)
 _OURS = re.compile(
-    rf"(?:bundle\.json|end\.json|{re.escape(RETENTION_FILE)}|{re.escape(LOCK_FILE)}|parts/[A-Za-z0-9_-]{{1,64}}\.\d{{1,7}}/"
-    rf"(?:part\.json|cold(?:\.draft)?/(?:manifest\.json|(?:{_TABLE})\.parquet)|"
+    rf"(?:bundle\.json|end\.json|stopped\.json|{re.escape(RETENTION_FILE)}|{re.escape(LOCK_FILE)}|"
+    rf"parts/[A-Za-z0-9_-]{{1,64}}\.\d{{1,7}}/(?:part\.json|cold(?:\.draft)?/(?:manifest\.json|(?:{_TABLE})\.parquet)|"
     rf"hot/(?:commits\.jsonl|(?:{_TABLE})\.arrows)))"
 )
 

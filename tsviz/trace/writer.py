@@ -16,6 +16,7 @@ from typing import Any
 from . import compact, layout
 from .backlog import LOOK_SECONDS, MOST_WAITING, Backlog
 from .catalogue import PLANS
+from .endings import say_stopped
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind, Full
 from .lock import RecordingLock
@@ -103,12 +104,12 @@ class BundleWriter:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
-        if most_waiting is not None:
-            threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True)
+        self._watcher.start()
 
-    def _watch(self, most_waiting: int) -> None:
+    def _watch(self, most_waiting: int | None) -> None:
         """Hold what waits within memory while the disk cannot keep up: the program's is not ours to fill."""
-        while not self._stop.wait(LOOK_SECONDS):
+        while most_waiting is not None and not self._stop.wait(LOOK_SECONDS):
             try:
                 with self._lock:
                     if self.error is not None:
@@ -230,12 +231,18 @@ class BundleWriter:
             with contextlib.suppress(OSError):
                 sweep(self.path.parent, limits)
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException, *, hangs: bool = False) -> None:
+        """End the recording; `hangs`: the disk does, so that nobody waits for what is said of it."""
         with self._lock:
-            self.error = self.error or error
+            first, self.error = self.error is None, self.error or error
             for part in self._parts:
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
+        if first and self._ring is None:
+            if hangs:
+                threading.Thread(target=say_stopped, args=(self.path, error), daemon=True).start()
+            else:
+                say_stopped(self.path, error)
 
     def catch_up(self) -> None:
         """Wait while more than `MOST_WAITING` entries wait to be written: for who can wait, a run on virtual time."""
@@ -284,8 +291,9 @@ class BundleWriter:
         self._stop.set()
         self._thread.join(patience_seconds)
         if self._thread.is_alive():
-            self._fail(FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end"))
+            self._fail(FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end"), hangs=True)
             raise FellBehind(str(self.error))
+        self._watcher.join(patience_seconds)
         if self.error is None:
             try:
                 self._take_all(turns=False)
