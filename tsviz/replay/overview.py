@@ -121,8 +121,9 @@ def _warnings(bundle: Bundle, end: dict[str, Any] | None, damage: str | None) ->
             warnings.append(f"{part.node}/{part.rank}: {part.torn} behind the last commit is left out")
         if "starts_at" in part.meta and not part.rows("keyframes"):
             warnings.append(
-                f"{part.node}/{part.rank}: it begins with round {part.meta['starts_at']:,} and has no keyframe there:"
-                " it opens and steps, but cannot be re-executed"
+                f"{part.node}/{part.rank}: it begins with round {part.meta['starts_at']:,} and has no keyframe there"
+                + (" (redaction left it out)" if bundle.meta.get("redacted") is True else "")
+                + ": it opens and steps, but cannot be re-executed, and `index` derives no decisions"
             )
         warnings += [f"{part.node}/{part.rank}: {words}" for words in _gaps(part)]
     return warnings
