@@ -29,12 +29,12 @@ from .catalogue import PLANS
 from .endings import say_stopped
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
-from .recorder import Recorder
+from .recorder import Recorder, drop
 from .retention import Retention
 from .ring import RingOptions
 from .tokens import FULL, MODES
 from .wire import Encoder
-from .writer import check_free, drop
+from .writer import check_free
 
 HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from . import layout
 from .catalogue import TABLES
-from .errors import TraceError
+from .errors import Full, TraceError
 from .lock import ALIVE, LOCK_FILE, recorder_of
 
 RETENTION_FILE = "retention.json"
@@ -145,3 +145,26 @@ def _remove(path: Path) -> bool:
     with contextlib.suppress(OSError):
         shutil.rmtree(gone)
     return True
+
+
+class Limits:
+    """Holds the recordings beside one that is being written, and that one, within their limits."""
+
+    def __init__(self, path: Path, limits: Retention | None) -> None:
+        """Of the recording at `path`; None: no limits."""
+        self._path, self._limits, self._swept = path, limits, float("-inf")
+
+    def keep(self, now: float, written_bytes: int) -> None:
+        """Remove old recordings, once a minute; `now` in monotonic seconds, infinite at the end.
+
+        Raises Full when this one alone is as large as all may be.
+        """
+        limits = self._limits
+        if limits is None:
+            return
+        if limits.bytes is not None and written_bytes > limits.bytes:
+            raise Full(f"{written_bytes:,} bytes were recorded, and {limits.bytes:,} are all that is to be kept")
+        if now - self._swept >= SWEEP_SECONDS:
+            self._swept = now
+            with contextlib.suppress(OSError):
+                sweep(self._path.parent, limits)
