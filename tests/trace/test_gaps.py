@@ -69,6 +69,15 @@ def part_with_gaps(
     return open_bundle(path).parts[0]
 
 
+@pytest.fixture(scope="module")
+def trace(real: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a trace with gaps; nobody changes it."""
+    path = tmp_path_factory.mktemp("gaps") / "b"
+    with pytest.MonkeyPatch.context() as patch:
+        part_with_gaps(patch, real, path)
+    return path
+
+
 @pytest.mark.parametrize(("kind", "role", "tokens"), [
     (BundleWriter, "Fused", "full"), (BundleWriter, "D", "identity"), (ApartWriter, "Fused", "identity"),
 ])  # fmt: skip
@@ -92,10 +101,12 @@ def test_what_lies_behind_a_gap_is_proven(
     assert {row["reason"] for row in rows} == {BEHIND}
 
 
-def test_a_trace_with_gaps_opens_and_says_so(real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_with_gaps_opens_and_says_so(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every round can be shown, the header counts the gaps, `info` tells them, and nothing is derived inside them."""
-    part = part_with_gaps(monkeypatch, real, tmp_path / "b")
-    bundle, lost = open_bundle(tmp_path / "b"), LostRounds(part.table("gaps"))
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
+    bundle = open_bundle(trace)
+    part = bundle.parts[0]
+    lost = LostRounds(part.table("gaps"))
     view = open_view(bundle)
     kept = [view.snapshot(number).round for number in range(1, view.head.rounds + 1)]
     assert not any(number in lost for number in kept)
@@ -108,34 +119,32 @@ def test_a_trace_with_gaps_opens_and_says_so(real: ModuleType, tmp_path: Path, m
 
 
 def test_figures_over_rounds_say_what_they_are_without(
-    real: ModuleType, tsviz: Tsviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trace: Path, tsviz: Tsviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`info`, `blame`, `findings`, `sql`, the report and the screens say it in the same words, with both numbers."""
     monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
-    part = part_with_gaps(monkeypatch, real, tmp_path / "b")
+    part = open_bundle(trace).parts[0]
     lost = LostRounds(part.table("gaps"))
     dropped = part.table("calls").filter(pc.field("kind") == "plan").num_rows - part.rows("rounds")
     raised = part.table("calls").filter((pc.field("kind") == "plan") & (pc.field("outcome") != "ok")).num_rows
     words = f"without {dropped - raised} rounds in {len(lost.spans)} gaps: their plans were dropped while recording"
-    assert words in tsviz("info", tmp_path / "b").out
-    assert words in tsviz("blame", tmp_path / "b").err
-    assert words in tsviz("findings", tmp_path / "b", "--recorded-only").err
-    assert words in not_recorded([str(tmp_path / "b")])[0]
-    about = overview(open_bundle(tmp_path / "b"))
+    assert words in tsviz("info", trace).out
+    assert words in tsviz("blame", trace).err
+    assert words in tsviz("findings", trace, "--recorded-only").err
+    assert words in not_recorded([str(trace)])[0]
+    about = overview(open_bundle(trace))
     assert words in page(Subject("b", about, lambda _: [], [], "1"), Library("0", "", "sha256-none"))
     (extent,) = [one for one in lost_time(part, derive=False, tell=lambda _: None) if isinstance(one, Extent)]
     assert words in extent.lacks
     assert words in "".join(span.text for span in title("Lost time", "b", Known(extents=(extent,)), (), 300)[1].spans)
 
 
-def test_slices_of_a_trace_with_gaps_are_re_executed(
-    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_of_a_trace_with_gaps_are_re_executed(trace: Path, tmp_path: Path) -> None:
     """From the last round in front of a gap, from within it, and from the first behind it to the end."""
-    part = part_with_gaps(monkeypatch, real, tmp_path / "b")
+    part = open_bundle(trace).parts[0]
     first, last = LostRounds(part.table("gaps")).spans[1]
     for begin in (first - 1, first + 1, last + 1):
-        write_slice(open_bundle(tmp_path / "b"), part, begin, part.last_round, tmp_path / f"s{begin}")
+        write_slice(open_bundle(trace), part, begin, part.last_round, tmp_path / f"s{begin}")
         sliced = open_bundle(tmp_path / f"s{begin}").parts[0]
         found = verify(sliced, compat)
         assert found.complete and found.verified_rounds > 10
