@@ -12,6 +12,7 @@ from tests.cli.conftest import Tsviz
 from tests.trace.lives import record
 from tsviz.cli.level import not_recorded
 from tsviz.cli.main import main
+from tsviz.replay.identity import identity
 from tsviz.replay.reexecution.filled import fill, filled
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
@@ -69,6 +70,16 @@ def test_plans_made_again_are_the_plans_that_were_made(tsviz: Tsviz, pair: Path)
     assert made.parts["decisions"].to_pylist() == ["derived"]
     assert not_recorded([str(pair / "calls")]) == []
     assert open_bundle(pair / "calls").parts[0].rows("operations") == 0
+
+
+def test_it_is_the_same_trace_once_its_plans_were_made(pair: Path) -> None:
+    """Questions asked from an open screen find it, before and behind; the run recorded with its plans is another."""
+    recorded = open_bundle(pair / "calls")
+    made, _ = fill(recorded)
+    assert made.parts[0].level == "plans"
+    assert identity(made, made.parts[0]) == identity(recorded, recorded.parts[0])
+    other = open_bundle(pair / "plans")
+    assert identity(other, other.parts[0]) != identity(recorded, recorded.parts[0])
 
 
 def test_a_command_that_needs_plans_makes_them(tsviz: Tsviz, pair: Path, tmp_path: Path) -> None:

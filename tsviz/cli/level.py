@@ -39,6 +39,33 @@ def level_of(level: str | None, ring: RingOptions | None, *, otherwise: str) -> 
     return level or otherwise
 
 
+def without_decisions(paths: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return, in words, which of some traces have no decisions behind the relations of these names, or not all."""
+    from tsviz.query.paths import split_part
+    from tsviz.replay.reexecution.filled import open_filled
+    from tsviz.replay.reexecution.index import open_index
+    from tsviz.trace.errors import TraceError
+
+    said = []
+    for path in paths if names else ():
+        try:
+            bundle = open_filled(split_part(path)[0])
+            indexes = [(part, open_index(part)) for part in bundle.parts if part.level != DECISIONS]
+        except (TraceError, OSError):  # whoever asked was told
+            continue
+        known = [(part, 0 if index is None else index.last_round) for part, index in indexes]
+        if short := [f"{part.node}/{part.rank} up to round {last:,} of {part.last_round:,}" if last
+                     else f"{part.node}/{part.rank}" for part, last in known if last < part.last_round]:  # fmt: skip
+            said.append(
+                f"{path}: decisions are not known of {', '.join(short)}; what {', '.join(names)} would say of them"
+                " is missing (`tsviz index` derives it)"
+                if all(not last for _, last in known)
+                else f"{path}: decisions are known of {', '.join(short)}; what lies behind is missing in"
+                f" {', '.join(names)}"
+            )
+    return said
+
+
 def not_recorded(paths: Sequence[str]) -> list[str]:
     """Return, in words, what traces lack: plans where only calls were recorded, and rounds that were dropped."""
     from tsviz.query.paths import split_part

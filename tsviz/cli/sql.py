@@ -14,7 +14,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
-from .level import not_recorded
+from .level import not_recorded, without_decisions
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
 from .params import seconds_option
 from .traces import traces_or_parts
@@ -154,13 +154,14 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     from tsviz.query.locked import Limits
     from tsviz.query.paths import bundles_of, unnamed
     from tsviz.query.problem import QueryError
+    from tsviz.query.views import decided_in
 
     limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
     bundles = bundles_of(paths)
     try:
         with ask(bundles, sql, limits, opener, optional=unnamed(bundles, paths)) as answer:
             notes = write(answer, form, sys.stdout.buffer, width=terminal_width())
-            total, left_out = answer.total, answer.left_out
+            total, left_out, columns = answer.total, answer.left_out, answer.schema.names
     except QueryError as error:
         raise failure(error.problem, sql) from error
     except pa.ArrowException as error:
@@ -169,7 +170,8 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     cut = total.of > total.rows or not total.exact
     if form is Format.TABLE or cut:
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
-    for note in (*notes, *not_recorded(bundles)):
+    named = decided_in(sql, columns)
+    for note in (*notes, *not_recorded(bundles), *without_decisions(bundles, named)):
         tell(note)
     end_without([problem.message for problem in left_out])
 

@@ -41,6 +41,9 @@ PARTS = "parts"
 HOT = "hot"
 COLD = "cold"
 
+RECORDED_LEVEL = "recorded_level"
+"""In `part.json` of a part whose plans were made again: the level at which it was recorded."""
+
 _CRC = "crc"
 _JSON_LIMIT_BYTES = 16 << 20
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
