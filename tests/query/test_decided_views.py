@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -53,6 +54,21 @@ def test_parts_and_groups_show_the_config() -> None:
     assert rows_of([decided()], "SELECT * EXCLUDE (trace, node, rank) FROM groups") == [
         (0, "full", "History", "FullHistory", 2, 2, None, False)
     ]
+
+
+def test_parts_say_what_was_recorded() -> None:
+    """A level is one of three words; another one, or none, is missing."""
+
+    @dataclass(frozen=True)
+    class LevelledPart(FakePart):
+        recorded_level: str = "none"
+
+    levels = ("calls", "plans", "decisions", "everything")
+    parts = [LevelledPart(tiny(), name[0], recorded_level=name) for name in levels]
+    bundle = FakeBundle("t", [*parts, FakePart(tiny(), "n")])
+    assert rows_of([bundle], "SELECT node, level FROM parts ORDER BY node") == [
+        ("c", "calls"), ("d", "decisions"), ("e", None), ("n", None), ("p", "plans"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,10 @@ from tsviz.trace.backlog import MOST_WAITING
 from tsviz.trace.catalogue import PLANS
 from tsviz.trace.config import describe_config
 from tsviz.trace.endings import CRASHED, ENDED
-from tsviz.trace.recorder import Recorder
+from tsviz.trace.recorder import Recorder, drop
 from tsviz.trace.retention import Retention
 from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
 from tsviz.trace.tokens import IDENTITY
-from tsviz.trace.writer import drop
 from tsviz.version import __version__
 
 from .tokenspeed import RULE_SET, engine_of, recording_module

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .level import without_plans
+from .level import not_recorded
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .sql import end_without
@@ -119,7 +119,7 @@ def command(
     except OSError as error:
         raise CliError(ExitCode.USAGE, str(error), "a file must be new, a directory new or empty") from error
     print_rows(rows, form)
-    for words in without_plans(paths):
+    for words in not_recorded(paths):
         click.echo(words, err=True)
     end_without([str(one) for one in left_out])
 

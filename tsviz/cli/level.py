@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
+from .traces import gaps_of
 
 if TYPE_CHECKING:
     from tsviz.trace.ring import RingOptions
@@ -65,8 +66,8 @@ def without_decisions(paths: Sequence[str], names: Sequence[str]) -> list[str]:
     return said
 
 
-def without_plans(paths: Sequence[str]) -> list[str]:
-    """Return, in words, which of some traces have empty plan tables, since only their calls were recorded."""
+def not_recorded(paths: Sequence[str]) -> list[str]:
+    """Return, in words, what traces lack: plans where only calls were recorded, and rounds that were dropped."""
     from tsviz.query.paths import split_part
     from tsviz.trace.errors import TraceError
     from tsviz.trace.reader import open_bundle
@@ -75,6 +76,7 @@ def without_plans(paths: Sequence[str]) -> list[str]:
     for path in paths:
         try:
             bundle = open_bundle(split_part(path)[0])
+            said += [f"{path}: {words}" for words in gaps_of(bundle.parts)]
         except (TraceError, OSError):  # whoever asked was told
             continue
         if any(part.level == CALLS for part in bundle.parts):

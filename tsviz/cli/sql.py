@@ -14,7 +14,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
-from .level import without_decisions, without_plans
+from .level import not_recorded, without_decisions
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
 from .params import seconds_option
 from .traces import traces_or_parts
@@ -171,7 +171,7 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     if form is Format.TABLE or cut:
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
     named = decided_in(sql, columns)
-    for note in (*notes, *without_plans(bundles), *without_decisions(bundles, named)):
+    for note in (*notes, *not_recorded(bundles), *without_decisions(bundles, named)):
         tell(note)
     end_without([problem.message for problem in left_out])
 

@@ -137,6 +137,22 @@ def open_place(place: Place, *, derive: bool = True) -> tuple[Bundle, Part]:
     return bundle, _part_of(bundle, place)
 
 
+def tell_gaps(parts: Sequence[Part]) -> None:
+    """Say on standard error what figures over the rounds of these parts are without."""
+    with unreadable():
+        said = gaps_of(parts)
+    for words in said:
+        click.echo(words, err=True)
+
+
+def gaps_of(parts: Sequence[Part]) -> list[str]:
+    """Return what figures over the rounds of these parts are without, a line a part with gaps. Raises `TraceError`."""
+    from tsviz.trace.gaps import LostRounds
+
+    lost = [(part, LostRounds(part.table("gaps"))) for part in parts if part.rows("gaps")]
+    return [f"{part.node}/{part.rank}: {rounds.uncounted()}" for part, rounds in lost if rounds]
+
+
 def _part_of(bundle: Bundle, place: Place) -> Part:
     try:
         return bundle.part(place.node, place.rank)

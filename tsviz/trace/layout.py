@@ -2,6 +2,7 @@
 
     bundle.json             what it is: format, schema, who wrote it, the workload, its parts, clock anchors
     end.json                written when the recording closes: why it ended, totals
+    stopped.json            written when recording had to stop before its program did: why, and when
     parts/NODE.RANK/
         part.json           one scheduler: role, config, engine and version, rule set, token mode, clock
         hot/TABLE.arrows    IPC stream segments, appended at every flush
@@ -32,6 +33,7 @@ BUNDLE_FILE = "bundle.json"
 RING_FILE = "ring.json"
 """What `bundle.json` is to a bundle, to the segments of a flight recorder (`ring.py`)."""
 END_FILE = "end.json"
+STOPPED_FILE = "stopped.json"
 PART_FILE = "part.json"
 COMMITS_FILE = "commits.jsonl"
 MANIFEST_FILE = "manifest.json"
