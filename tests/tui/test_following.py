@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 from textual.pilot import Pilot
 
+from tests.tui.desks import CHECKED, FakeDesk
 from tests.tui.fakes import HEAD, FullView
 from tests.tui.helpers import compare_both, main_screen, pane_text, press, settle
 from tsviz.replay.follow_values import ALIVE, FINISHED, GONE, KILLED, LIVE, UNKNOWN, Look
-from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import Frontier, RecordedView
+from tsviz.replay.survey.ask import Extent, Plan
 from tsviz.tui import following
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.following import Follow, follow_spans
@@ -216,3 +218,42 @@ def test_the_header_says_what_is_known() -> None:
     assert said(Look(100, LIVE, UNKNOWN, 12.0), 120).endswith("(process not known)")
     assert said(Look(1300, LIVE, ALIVE, 0.1), 80, running=False) == "◍ live ‖ +1,200"
     assert said(Look(100, KILLED, GONE, 9.0), 80) == "✗ killed"
+
+
+async def said(pilot: Pilot[None], words: str) -> None:
+    """Wait until the header says so."""
+    until = time.monotonic() + 20
+    while words not in pane_text(pilot.app, "header"):
+        await pilot.pause(0.02)
+        assert time.monotonic() < until, pane_text(pilot.app, "header")
+
+
+async def test_a_recording_that_was_followed_to_its_end_is_verified_as_one_that_is_opened_then() -> None:
+    """Findings are those of round 100 while it grows; once it is closed, 300 rounds are checked anew and verified."""
+    follower, desk = FakeFollower(100), FakeDesk()
+    desk.found = (Plan(2), Extent("P/0", "none", 0, 100), *CHECKED[:2])
+    desk.derived = (Extent("P/0", "derived", 300, 300),)
+    desk.renewed = FullView(replace(HEAD, frontier=Frontier("derived", HEAD.rounds)))
+    view = FullView(head_of(follower.now))  # type: ignore[arg-type]
+    app = DebuggerApp(view, start_round=-1, follower=follower, follow=True, desk=desk)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await said(pilot, "no findings as of round 100")
+        assert ("derive", True) not in desk.asked
+        desk.found = (Plan(2), Extent("P/0", "none", 0, 300), *CHECKED[:2])
+        follower.now = Look(300, FINISHED, GONE, 0.2, "closed")
+        await said(pilot, "✓ verified")
+        await said(pilot, "no findings")
+        assert "as of" not in pane_text(app, "header")
+        assert desk.asked.count(("derive", True)) == 1
+
+
+async def test_a_recording_without_rounds_is_checked_once_it_has_some() -> None:
+    """Opened before its first round, the findings are asked for when there is one."""
+    follower, desk = FakeFollower(0), FakeDesk()
+    view = FullView(head_of(follower.now))  # type: ignore[arg-type]
+    app = DebuggerApp(view, start_round=-1, follower=follower, follow=True, desk=desk)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await looked(pilot, follower)
+        assert desk.asked == []
+        follower.now = replace(follower.now, rounds=4)
+        await said(pilot, "3 findings")

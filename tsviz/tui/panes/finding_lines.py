@@ -161,8 +161,11 @@ def _numbers(one: Looked) -> tuple[Span, ...]:
     return tuple(Span(f"{name.replace('_', ' ')} {grouped(number)}   ") for name, number in (one.numbers or {}).items())
 
 
-def badge(findings: Findings) -> tuple[str, str]:
-    """Return what the main header says of the findings, and its role."""
+def badge(findings: Findings, growing: str = "") -> tuple[str, str]:
+    """Return what the main header says of the findings, and its role.
+
+    `growing` is the part that is being recorded still (empty: none): up to which of its rounds they are is said too.
+    """
     known, found = findings.known, findings.found
     if not known.asked:
         return "f: not checked yet", "dim"
@@ -170,7 +173,8 @@ def badge(findings: Findings) -> tuple[str, str]:
         return "✗ findings", "bad"
     if known.running and not found:
         return "◌ checking", "dim"
+    until = next((f" as of round {grouped(e.last_round)}" for e in known.extents if e.part == growing), "")
     if not found:
-        return ("✓ no findings", "good") if findings.looked else ("", "dim")
+        return (f"✓ no findings{until}", "good") if findings.looked else ("", "dim")
     worst = SEVERITIES[found[0].severity]
-    return f"{worst.glyph} {counted(len(found), 'finding')}", worst.role
+    return f"{worst.glyph} {counted(len(found), 'finding')}{until}", worst.role

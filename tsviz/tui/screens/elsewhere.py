@@ -10,6 +10,7 @@ from tsviz.replay.survey.ask import Extent, Progress
 from tsviz.tui.clean import clean
 from tsviz.tui.desk import Desk
 from tsviz.tui.destination import ToMoment
+from tsviz.tui.fetch import Renewed
 from tsviz.tui.jobs import Done, Told
 from tsviz.tui.notes import Note
 from tsviz.tui.own_marks import with_own
@@ -80,6 +81,11 @@ def at_moment(view: RecordedView, moment: ToMoment) -> AtMoment:
 class Elsewhere(SteppingScreen):
     """Opens the other screens. `study` is None where the view is no trace on disk."""
 
+    _begun = False
+    """Whether the trace is being checked: it has rounds."""
+    _grows = False
+    """Whether what was checked is being recorded still."""
+
     def attend(self, desk: Desk | None, keymap: dict[str, str], other: str = "") -> None:
         """Take the desk, the user's keys and the trace to compare with; called once, before the screen is mounted."""
         self._other = other
@@ -94,13 +100,12 @@ class Elsewhere(SteppingScreen):
         if not stands(self):
             return
         match message.result:
-            case Opened(head) if head.rounds and self.study is not None and not self.study.findings.known.asked:
-                self.study.listen(self._studied_more)
-                self._studied_more()
-                self.set_timer(_BEFORE_CHECKS_S, self._check)
-                if self._other:
-                    self.study.ask_compare(self._other)
-                    self.action_compare()
+            case Opened(head) | Renewed(head) if head.rounds and self.study is not None and not self._begun:
+                self._begun, self._grows = True, head.live
+                self._begin(self.study)
+            case Renewed(head) if not head.live and self._grows and self.study is not None:
+                self._grows = False
+                self._ended(self.study)
             case AtMoment(_, None, reason):
                 self.say(f"Nowhere to go: {reason}.", "bad")
             case AtMoment(moment, int() as round_, note):
@@ -110,6 +115,15 @@ class Elsewhere(SteppingScreen):
                 if submission is not None:
                     self.scene = replace(self.scene, selected=submission, selected_id=jump.request)
                 self.go(jump.round, jump.stop, message=clean(jump.message), message_role="message")
+
+    def _begin(self, study: Study) -> None:
+        """Check the trace, now that there is a round of it, and compare it where that is wanted."""
+        study.listen(self._studied_more)
+        self._studied_more()
+        self.set_timer(_BEFORE_CHECKS_S, self._check)
+        if self._other:
+            study.ask_compare(self._other)
+            self.action_compare()
 
     def _check(self) -> None:
         study, head = self.study, self.scene.head
@@ -122,6 +136,13 @@ class Elsewhere(SteppingScreen):
         study.ask_hits(anew=False)
         self._studied_more()
 
+    def _ended(self, study: Study) -> None:
+        """Look anew at a recording that was followed to its end, as at one that was opened then."""
+        if study.findings.known.asked:
+            study.ask_findings()
+        self._check()
+        study.ask_hits()
+
     def _studied_more(self) -> None:
         study = self.study
         if study is None:
@@ -129,7 +150,11 @@ class Elsewhere(SteppingScreen):
         known = study.derived
         progress = None if not known.running else (0, 0) if known.progress is None else known.progress
         verifying = (progress.done, progress.total) if isinstance(progress, Progress) else progress
-        shown = {"badge": badge(study.findings), "verifying": verifying, "to_verify": self._will_derive(study)}
+        shown = {
+            "badge": badge(study.findings, self._part if self._grows else ""),
+            "verifying": verifying,
+            "to_verify": self._will_derive(study),
+        }
         changes: dict[str, object] = {k: v for k, v in shown.items() if getattr(self.scene, k) != v}
         if self.scene.strip is not None and with_own(self.scene.strip, study, self._part) != self.scene.strip:
             changes["strip"] = self.scene.strip
