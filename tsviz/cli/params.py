@@ -33,7 +33,7 @@ class OutputPath(click.Path):
         from tsviz.trace.layout import enclosing_bundle, not_utf8
 
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        if shown := not_utf8(path):
+        if shown := not_utf8(path.absolute()):
             self.fail(f"{shown}: expected names in UTF-8, which Arrow needs, found bytes that are none", param, ctx)
         if (bundle := enclosing_bundle(path)) is not None:
             self.fail(f"{path}: expected a path outside every bundle, found the bundle {bundle}", param, ctx)
