@@ -25,7 +25,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from .errors import Damaged, NewerSchema, NotABundle
+from .errors import Damaged, NewerSchema, NotABundle, TraceError
 from .tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
 FORMAT = "tsviz-bundle"
@@ -59,6 +59,15 @@ def part_directory(bundle: Path, node: str, rank: int) -> Path:
     if not _NAME.fullmatch(node):
         raise ValueError(f"node name {node!r} must match {_NAME.pattern}")
     return bundle / PARTS / f"{node}.{rank}"
+
+
+def not_utf8(path: Path) -> str:
+    """Return the path, shown as bytes, if it has a name that is no UTF-8, which Arrow cannot open; else empty."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return repr(os.fsencode(path))
+    return ""
 
 
 def enclosing_bundle(path: Path) -> Path | None:
@@ -148,8 +157,10 @@ def field(path: Path, values: dict[str, Any], name: str, kind: type | tuple[type
 
 
 def read_bundle_file(bundle: Path) -> dict[str, Any]:
-    """Read and check `bundle.json`. Raises `NotABundle`, `NewerSchema` or `Damaged`."""
+    """Read and check `bundle.json`. Raises `NotABundle`, `NewerSchema` or `Damaged`; `TraceError` for `not_utf8`."""
     path = bundle / BUNDLE_FILE
+    if shown := not_utf8(bundle):
+        raise TraceError(shown, "path", "names in UTF-8, which Arrow needs", "bytes that are none")
     if not bundle.exists():
         raise NotABundle(bundle, "path", "a bundle (a directory)", "nothing")
     if not bundle.is_dir():

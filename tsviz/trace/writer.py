@@ -278,6 +278,8 @@ class BundleWriter:
 
 def check_free(path: Path) -> None:
     """Make the directory of a new bundle. Raises CannotRecord when something is there already, OSError."""
+    if shown := layout.not_utf8(path):
+        raise CannotRecord(f"{shown}: expected names in UTF-8, which Arrow needs, found bytes that are none")
     if (outer := layout.enclosing_bundle(path.parent)) is not None:
         raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
