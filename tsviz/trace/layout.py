@@ -70,6 +70,12 @@ def not_utf8(path: Path) -> str:
     return ""
 
 
+def require_utf8(path: Path) -> None:
+    """Raise `TraceError` for a path that Arrow cannot open."""
+    if shown := not_utf8(path):
+        raise TraceError(shown, "path", "names in UTF-8, which Arrow needs", "bytes that are none")
+
+
 def enclosing_bundle(path: Path) -> Path | None:
     """Return the bundle that `path` is, or would lie in, links followed; None for a path outside every bundle."""
     real = Path(os.path.realpath(path))
@@ -159,8 +165,7 @@ def field(path: Path, values: dict[str, Any], name: str, kind: type | tuple[type
 def read_bundle_file(bundle: Path) -> dict[str, Any]:
     """Read and check `bundle.json`. Raises `NotABundle`, `NewerSchema` or `Damaged`; `TraceError` for `not_utf8`."""
     path = bundle / BUNDLE_FILE
-    if shown := not_utf8(bundle):
-        raise TraceError(shown, "path", "names in UTF-8, which Arrow needs", "bytes that are none")
+    require_utf8(bundle)
     if not bundle.exists():
         raise NotABundle(bundle, "path", "a bundle (a directory)", "nothing")
     if not bundle.is_dir():

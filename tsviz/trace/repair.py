@@ -48,6 +48,7 @@ def repair(path: Path, out: Path) -> list[Repaired]:
     """
     if recorder_of(path) == ALIVE:
         raise CannotRecord(f"{path}: it is being recorded; follow it, or repair it once its process has ended")
+    layout.require_utf8(path)
     layout.directory(path)
     description, lost = _description(path)
     closed = (path / layout.END_FILE).exists()
