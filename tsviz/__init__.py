@@ -7,7 +7,6 @@ name: every room imports this package, and none may pull in the others with it. 
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 from .version import __version__
 
@@ -16,7 +15,7 @@ __all__ = ["Trace", "__version__", "follow", "open"]
 _LAZY = {"Trace": "Trace", "follow": "follow_trace", "open": "open_trace"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _LAZY:
         return getattr(importlib.import_module("tsviz.api"), _LAZY[name])
     raise AttributeError(f"module 'tsviz' has no attribute {name!r}")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import tsviz
 from tsviz.cli.main import main
+from tsviz.trace.compact import file_crc, footer_crc
+from tsviz.trace.layout import read_json, write_json
 
 pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="needs the extra `perfetto`")
 TRACES = Path(__file__).resolve().parents[2] / "traces"
@@ -126,3 +130,29 @@ def test_counters_of_groups_are_the_pool(both: tuple[Read, tsviz.Trace]) -> None
         f"SELECT sum(cached_pages) AS n FROM pool WHERE \"group\" = 0 AND node = '{first['node']}' AND rank = 0"
     )["n"][0].as_py()
     assert shown == total
+
+
+def test_a_time_that_no_packet_holds_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A forward that starts before 0 ends the export with 3, file, place, expected and found, and leaves no file."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    trace = Path(shutil.copytree(TRACES / "mixed-undeclared-livelock", tmp_path / "trace"))
+    cold = trace / "parts" / "F.0" / "cold"
+    path = cold / "forwards.parquet"
+    table = pq.read_table(path)
+    starts = [-5, *table["start_ns"].to_pylist()[1:]]
+    at = table.schema.get_field_index("start_ns")
+    pq.write_table(table.set_column(at, table.schema.field(at), [starts]), path)
+    manifest = read_json(cold / "manifest.json")
+    manifest["tables"]["forwards"] |= {
+        "bytes": path.stat().st_size, "crc": file_crc(path), "footer_crc": footer_crc(path),
+    }  # fmt: skip
+    write_json(cold / "manifest.json", manifest)
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(trace), "--perfetto", str(tmp_path / "out")])
+    assert ended.value.code == 3
+    said = f"{trace}/parts/F.0/forwards: start_ns of row 1, round {table['round'][0]}: expected a number from 0 to"
+    said_of = capsys.readouterr().err
+    assert said in said_of and said_of.endswith("found -5\n")
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith("out")] == []

@@ -44,6 +44,16 @@ def test_what_an_interrupt_was_made_into_ends_with_130(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_an_interrupt_while_imports_run_ends_with_130(tmp_path: Path) -> None:
+    """Ctrl-C while the command line itself is being imported ends with 130 and one word."""
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "tsviz", "info"], env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, cwd=TRACES.parent, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
+
+
 def test_an_error_that_nobody_interrupted_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same error without ctrl-C is a fault, and is raised."""
 

@@ -10,6 +10,9 @@ import pytest
 import tsviz as library
 from tests.cli.conftest import Tsviz
 from tests.trace.lives import record
+from tsviz.cli.level import not_recorded
+from tsviz.cli.main import main
+from tsviz.replay.identity import identity
 from tsviz.replay.reexecution.filled import fill, filled
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
@@ -22,14 +25,22 @@ RUN = ("record", "--workload", "poisson:requests=12,rate=60,prompt_tokens=60,out
        "--host-pages", "33", "--max-new", "undeclared", "--scheduler", "twin")  # fmt: skip
 
 
-@pytest.fixture
-def pair(tsviz: Tsviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run, recorded with its calls and with its plans."""
-    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path_factory.mktemp("runs")
     for level in ("calls", "plans"):
-        ended = tsviz(*RUN, "--level", level, "--out", tmp_path / level)
-        assert ended.code == 0, ended.err
-    return tmp_path
+        with pytest.raises(SystemExit) as ended:
+            main([*RUN, "--level", level, "--out", str(folder / level)])
+        assert not ended.value.code
+    return folder
+
+
+@pytest.fixture
+def pair(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Both recordings, of which nothing was made again yet."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    return runs
 
 
 def test_what_only_calls_were_recorded_of_says_what_is_missing(tsviz: Tsviz, pair: Path) -> None:
@@ -56,19 +67,31 @@ def test_plans_made_again_are_the_plans_that_were_made(tsviz: Tsviz, pair: Path)
         left, right = (trace.bundles[0].parts[0].table(name).to_pylist() for trace in (made, recorded))
         assert left == right
     assert made.bundles[0].parts[0].rows("operations") > 0
+    for trace, level in ((made, "calls"), (recorded, "plans")):
+        assert trace.parts["level"].to_pylist() == [level]
     assert made.parts["decisions"].to_pylist() == ["derived"]
-    assert tsviz("sql", pair / "calls", "FROM operations LIMIT 1").err.count("not recorded") == 0
+    assert not_recorded([str(pair / "calls")]) == []
     assert open_bundle(pair / "calls").parts[0].rows("operations") == 0
 
 
-def test_a_command_that_needs_plans_makes_them(tsviz: Tsviz, pair: Path) -> None:
+def test_it_is_the_same_trace_once_its_plans_were_made(pair: Path) -> None:
+    """Questions asked from an open screen find it, before and behind; the run recorded with its plans is another."""
+    recorded = open_bundle(pair / "calls")
+    made, _ = fill(recorded)
+    assert made.parts[0].level == "plans"
+    assert identity(made, made.parts[0]) == identity(recorded, recorded.parts[0])
+    other = open_bundle(pair / "plans")
+    assert identity(other, other.parts[0]) != identity(recorded, recorded.parts[0])
+
+
+def test_a_command_that_needs_plans_makes_them(tsviz: Tsviz, pair: Path, tmp_path: Path) -> None:
     """`why` and `slice` of a trace of calls answer as of one with plans."""
     answers = [tsviz("blame", pair / level, "--format", "csv") for level in ("calls", "plans")]
     assert [each.code for each in answers] == [0, 0]
     kept = [[line.split(",")[:3] for line in each.out.splitlines()] for each in answers]
     assert kept[0] == kept[1] and len(kept[0]) > 1
-    assert tsviz("slice", pair / "calls", "5:9", "--out", pair / "slice").code == 0
-    assert tsviz("verify", pair / "slice", "--format", "json").json()[0]["verified_rounds"] == 5
+    assert tsviz("slice", pair / "calls", "5:9", "--out", tmp_path / "slice").code == 0
+    assert tsviz("verify", tmp_path / "slice", "--format", "json").json()[0]["verified_rounds"] == 5
 
 
 def test_nothing_is_made_behind_a_round_that_is_not_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -54,6 +55,25 @@ def test_nothing_is_written_into_a_bundle(tsviz: Tsviz, tmp_path: Path, inside: 
         assert ended.code == 2, (command, ended)
         assert f"expected a path outside every bundle, found the bundle {bundle}" in ended.err, ended.err
         assert sorted(bundle.rglob("*")) == before
+
+
+def test_a_name_that_is_no_utf8_is_refused_before_anything_is_written(tsviz: Tsviz, tmp_path: Path) -> None:
+    """Arrow opens no path outside UTF-8: writing there is a usage error, and reading there says so, with one line."""
+    odd = tmp_path / os.fsdecode(b"na\xff\xfe")
+    shutil.copytree(GOLDEN, odd)
+    for code, *words in (
+        (2, "slice", GOLDEN, "2:4", "--out", odd / "out"),
+        (2, "redact", GOLDEN, odd / "out"),
+        (2, "record", "--workload", "poisson:requests=2", "--scheduler", "twin", "--out", odd / "out"),
+        (2, "export", GOLDEN, "--otel", odd / "out"),
+        (3, "info", odd),
+        (3, "sql", odd, "FROM rounds"),
+    ):
+        ended = tsviz(*words)
+        assert ended.code == code, (words, ended)
+        assert "expected names in UTF-8, which Arrow needs, found bytes that are none" in ended.err, ended.err
+        assert "na\\xff\\xfe" in ended.err and "Traceback" not in ended.err
+    assert not (odd / "out").exists()
 
 
 def test_a_link_into_a_bundle_is_followed(tsviz: Tsviz, tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tsviz.cli.traces import Place, parse_place
+from tsviz.query.problem import QueryError
+from tsviz.query.source import Bundle
+from tsviz.query.worker import _opened
 
 from .conftest import Tsviz
 
@@ -77,3 +80,35 @@ def test_what_is_no_position_is_named(tsviz: Tsviz) -> None:
     ended = tsviz("info", f"{PAIR}@D")
     assert ended.code == 2
     assert "expected TRACE@[NODE/RANK:]ROUND[.STOP] or TRACE@NODE/RANK, found 'D' behind the @" in ended.err
+
+
+def test_a_round_beyond_the_end_is_refused(tsviz: Tsviz, tmp_path: Path) -> None:
+    """`info` names the rounds there are, and `slice` does so for a number of any length."""
+    ended = tsviz("info", f"{PAIR}@99999")
+    assert ended.code == 2 and ": rounds are 1 to " in ended.err
+    ended = tsviz("slice", PAIR, "5:99999999999999999999", "--out", tmp_path / "out")
+    assert ended.code == 2 and "expected rounds A:B with 1 <= A <= B <= " in ended.err
+
+
+def test_a_query_is_a_plain_file_of_a_size_or_words(tsviz: Tsviz, tmp_path: Path) -> None:
+    """A device, a file beyond 4 MiB and an empty query are mistakes in the call."""
+    long = tmp_path / "long.sql"
+    long.write_bytes(b" " * ((4 << 20) + 1))
+    for words, said in (
+        (("--file", "/dev/zero"), "/dev/zero: expected a plain file"),
+        (("--file", long), "expected a query of at most 4,194,304 bytes"),
+        (("",), "the query is empty"),
+    ):
+        ended = tsviz("sql", PAIR, *words)
+        assert (ended.code, ended.out) == (2, "") and said in ended.err, ended
+
+
+def test_a_table_that_may_not_be_read_is_named_as_by_other_commands() -> None:
+    """An error of the system while a trace is opened is its file and its reason, without a number."""
+
+    def opener(_: str) -> Bundle:
+        raise PermissionError(13, "Permission denied", "/trace/rounds.parquet")
+
+    with pytest.raises(QueryError) as caught:
+        _opened(opener, "/trace")
+    assert caught.value.problem.message == "/trace/rounds.parquet: Permission denied"

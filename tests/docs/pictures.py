@@ -21,6 +21,8 @@ from tests.docs.walk import walked
 
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH_PIXELS = 1400
+SCALE = 10 / 12.2
+"""A cell of the application's SVG is 12.2 by 24.4 units: 10 by 20 pixels."""
 _LIVELOCK = "tsviz open traces/mixed-undeclared-livelock"
 README = {
     "stops.png": (_LIVELOCK, "f enter w s s s s s s s"),
@@ -36,7 +38,7 @@ def chromium(page: Path, picture: Path, size: tuple[int, int], scale: float) -> 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or "chromium"
     subprocess.run(
         [program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=20000",
-         f"--force-device-scale-factor={scale:.4f}", f"--window-size={size[0]},{size[1]}", f"--screenshot={picture}",
+         f"--force-device-scale-factor={scale:.6f}", f"--window-size={size[0]},{size[1]}", f"--screenshot={picture}",
          page.as_uri()],
         check=True, capture_output=True, timeout=180,
     )  # fmt: skip
@@ -51,8 +53,15 @@ async def draw(command: str, keys: tuple[str, ...], picture: Path, folder: Path)
     assert found is not None
     size = (round(float(found[1])), round(float(found[2])))
     page = folder / "screen.svg"
-    page.write_text(svg, "utf-8")
-    chromium(page, picture, size, min(1.0, WIDTH_PIXELS / size[0]))
+    page.write_text(svg.replace(found[0], _moved(svg, found), 1), "utf-8")
+    chromium(page, picture, size, SCALE)
+
+
+def _moved(svg: str, found: re.Match[str]) -> str:
+    """Return a view box in which the first cell begins at a whole pixel, so that cells meet at whole pixels."""
+    corners = re.findall(r"translate\(([\d.]+), ?([\d.]+)\)", svg)
+    x, y = (round(float(at) * SCALE) / SCALE - float(at) for at in corners[-1])
+    return f'viewBox="{-x:.4f} {-y:.4f} {found[1]} {found[2]}"'
 
 
 def report(picture: Path, trace: str, size: tuple[int, int], folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
 from tsviz.query.source import Bundle
+from tsviz.query.views import decided_in
 
 from .decided import decided, decided_part
 from .fakes import FakeBundle, FakePart, table
@@ -52,6 +54,21 @@ def test_parts_and_groups_show_the_config() -> None:
     assert rows_of([decided()], "SELECT * EXCLUDE (trace, node, rank) FROM groups") == [
         (0, "full", "History", "FullHistory", 2, 2, None, False)
     ]
+
+
+def test_parts_say_what_was_recorded() -> None:
+    """A level is one of three words; another one, or none, is missing."""
+
+    @dataclass(frozen=True)
+    class LevelledPart(FakePart):
+        recorded_level: str = "none"
+
+    levels = ("calls", "plans", "decisions", "everything")
+    parts = [LevelledPart(tiny(), name[0], recorded_level=name) for name in levels]
+    bundle = FakeBundle("t", [*parts, FakePart(tiny(), "n")])
+    assert rows_of([bundle], "SELECT node, level FROM parts ORDER BY node") == [
+        ("c", "calls"), ("d", "decisions"), ("e", None), ("n", None), ("p", "plans"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -342,3 +359,18 @@ def test_possible_hits() -> None:
     ]  # fmt: skip
     columns = "requests, prompt_tokens, possible_tokens, hit_tokens, possible_rate, hit_rate"
     assert rows_of([bundle], f"SELECT {columns} FROM possible_hit_rate") == [(4, 24, 8, 6, 8 / 24, 6 / 24)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns", "named"),
+    [
+        ("SELECT count(*) FROM verdict_runs", ["count_star()"], ["verdict_runs"]),
+        ("from waiting(3)", ["request", "cause"], ["waiting"]),
+        ("SELECT request FROM waiting(3)", ["request"], []),
+        ("SELECT request, states FROM requests JOIN rounds USING (round)", ["request"], []),
+        ("WITH x AS (SELECT * FROM pool) SELECT * FROM x", ["round"], ["pool"]),
+    ],
+)
+def test_a_query_that_needs_decisions_is_known_by_what_it_reads(sql: str, columns: list[str], named: list[str]) -> None:
+    """Of `waiting` the cause alone comes from decisions, of `verdict_runs` everything, of `requests` nothing."""
+    assert decided_in(sql, columns) == named

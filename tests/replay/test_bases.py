@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.docs.tour import ROOT
 from tests.trace.lives import ROLES, record
 from tsviz.replay.recorded import life_of
 from tsviz.replay.recorded.bases import bases_directory, make_bases
@@ -20,6 +21,7 @@ from tsviz.replay.recorded.distinct import Starts, distinct
 from tsviz.replay.recorded.held import held_pages
 from tsviz.replay.recorded.source_bases import BasedTables
 from tsviz.replay.view import PartView, open_view
+from tsviz.trace.catalogue import TABLES
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.tables import TABLE_CHANGES
 
@@ -141,7 +143,7 @@ def test_damaged_bases_are_built_anew(real: ModuleType, tmp_path: Path) -> None:
 def test_a_large_trace_answers_while_its_bases_are_built(
     real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the bases are there a snapshot has all but requests, and says so; then it is that of whole tables."""
+    """Before the bases are there a snapshot has all but requests, and says so; then all is as with whole tables."""
     monkeypatch.setattr(life_of, "LARGE_ROWS", 0)
     monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
     record(real, tmp_path / "b", 104)
@@ -170,4 +172,17 @@ def test_a_large_trace_answers_while_its_bases_are_built(
     assert [view.snapshot(r, 2) for r in range(1, rounds + 1)] == [whole.snapshot(r, 2) for r in range(1, rounds + 1)]
     assert view.lanes(1, rounds) == whole.lanes(1, rounds)
     assert view.marks(1, rounds, 5) == whole.marks(1, rounds, 5)
+    assert view.outstanding(rounds // 2) == whole.outstanding(rounds // 2)
+    assert [view.pages.at(r) for r in range(1, rounds + 1)] == [whole.pages.at(r) for r in range(1, rounds + 1)]
     assert open_view(bundle, wait=False).snapshot(3).preparing is None
+
+
+def test_rows_of_all_tables_make_a_part_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part is large with one row more than the limit in all its tables together, however few were scheduled."""
+    part = open_bundle(ROOT / "traces" / "head-of-line").parts[0]
+    rows = sum(part.rows(name) for name in TABLES)
+    monkeypatch.setattr(life_of, "LARGE_ROWS", rows)
+    assert not life_of.is_large(part)
+    monkeypatch.setattr(life_of, "LARGE_ROWS", rows - 1)
+    assert life_of.is_large(part)
+    assert part.rows("operations") < rows - 1

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tsviz.adapters.tokenspeed import engine_of, load_real, recording_module
+from tsviz.trace.apart import ApartWriter
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
@@ -66,7 +67,7 @@ def serve(module: Any, scheduler: Any, log: Any, pause: float, rounds: int | Non
         time.sleep(pause)
 
 
-def recorded(real: Any, writer: BundleWriter) -> tuple[Any, Any]:
+def recorded(real: Any, writer: BundleWriter | ApartWriter) -> tuple[Any, Any]:
     """Return the recorded namespace and a scheduler in it."""
     module = recording_module(
         real,

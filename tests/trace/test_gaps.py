@@ -7,15 +7,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
+from tests.cli.conftest import Tsviz, tsviz
 from tests.trace import lives
 from tests.trace.lives import record
+from tsviz.cli.level import not_recorded
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.slice import write_slice
+from tsviz.replay.survey.ask import Extent, lost_time
 from tsviz.replay.view import open_view
+from tsviz.report.library import Library
+from tsviz.report.page import page
+from tsviz.report.subject import Subject
 from tsviz.scheduler import compat
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.backlog import Backlog
@@ -27,6 +34,10 @@ from tsviz.trace.reader import Part, open_bundle
 from tsviz.trace.recorder import Recorder
 from tsviz.trace.ring import RingOptions
 from tsviz.trace.writer import BundleWriter
+from tsviz.tui.panes.known import title
+from tsviz.tui.study import Known
+
+__all__ = ["tsviz"]
 
 
 def dropping(kind: type) -> type:
@@ -58,6 +69,15 @@ def part_with_gaps(
     return open_bundle(path).parts[0]
 
 
+@pytest.fixture(scope="module")
+def trace(real: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a trace with gaps; nobody changes it."""
+    path = tmp_path_factory.mktemp("gaps") / "b"
+    with pytest.MonkeyPatch.context() as patch:
+        part_with_gaps(patch, real, path)
+    return path
+
+
 @pytest.mark.parametrize(("kind", "role", "tokens"), [
     (BundleWriter, "Fused", "full"), (BundleWriter, "D", "identity"), (ApartWriter, "Fused", "identity"),
 ])  # fmt: skip
@@ -81,10 +101,12 @@ def test_what_lies_behind_a_gap_is_proven(
     assert {row["reason"] for row in rows} == {BEHIND}
 
 
-def test_a_trace_with_gaps_opens_and_says_so(real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_with_gaps_opens_and_says_so(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every round can be shown, the header counts the gaps, `info` tells them, and nothing is derived inside them."""
-    part = part_with_gaps(monkeypatch, real, tmp_path / "b")
-    bundle, lost = open_bundle(tmp_path / "b"), LostRounds(part.table("gaps"))
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
+    bundle = open_bundle(trace)
+    part = bundle.parts[0]
+    lost = LostRounds(part.table("gaps"))
     view = open_view(bundle)
     kept = [view.snapshot(number).round for number in range(1, view.head.rounds + 1)]
     assert not any(number in lost for number in kept)
@@ -96,14 +118,33 @@ def test_a_trace_with_gaps_opens_and_says_so(real: ModuleType, tmp_path: Path, m
     assert not any(number in lost for number in index.table("phases")["round"].to_pylist())
 
 
-def test_slices_of_a_trace_with_gaps_are_re_executed(
-    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_figures_over_rounds_say_what_they_are_without(
+    trace: Path, tsviz: Tsviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`info`, `blame`, `findings`, `sql`, the report and the screens say it in the same words, with both numbers."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    part = open_bundle(trace).parts[0]
+    lost = LostRounds(part.table("gaps"))
+    dropped = part.table("calls").filter(pc.field("kind") == "plan").num_rows - part.rows("rounds")
+    raised = part.table("calls").filter((pc.field("kind") == "plan") & (pc.field("outcome") != "ok")).num_rows
+    words = f"without {dropped - raised} rounds in {len(lost.spans)} gaps: their plans were dropped while recording"
+    assert words in tsviz("info", trace).out
+    assert words in tsviz("blame", trace).err
+    assert words in tsviz("findings", trace, "--recorded-only").err
+    assert words in not_recorded([str(trace)])[0]
+    about = overview(open_bundle(trace))
+    assert words in page(Subject("b", about, lambda _: [], [], "1"), Library("0", "", "sha256-none"))
+    (extent,) = [one for one in lost_time(part, derive=False, tell=lambda _: None) if isinstance(one, Extent)]
+    assert words in extent.lacks
+    assert words in "".join(span.text for span in title("Lost time", "b", Known(extents=(extent,)), (), 300)[1].spans)
+
+
+def test_slices_of_a_trace_with_gaps_are_re_executed(trace: Path, tmp_path: Path) -> None:
     """From the last round in front of a gap, from within it, and from the first behind it to the end."""
-    part = part_with_gaps(monkeypatch, real, tmp_path / "b")
+    part = open_bundle(trace).parts[0]
     first, last = LostRounds(part.table("gaps")).spans[1]
     for begin in (first - 1, first + 1, last + 1):
-        write_slice(open_bundle(tmp_path / "b"), part, begin, part.last_round, tmp_path / f"s{begin}")
+        write_slice(open_bundle(trace), part, begin, part.last_round, tmp_path / f"s{begin}")
         sliced = open_bundle(tmp_path / f"s{begin}").parts[0]
         found = verify(sliced, compat)
         assert found.complete and found.verified_rounds > 10

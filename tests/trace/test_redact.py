@@ -202,10 +202,17 @@ def test_a_redacted_slice_goes_on_from_its_keyframe(tmp_path: Path) -> None:
 
 
 def test_a_redacted_slice_of_full_tokens_has_no_keyframe(tmp_path: Path) -> None:
-    """Its keyframe is full of hashes of prompts: it is left out, which is said."""
+    """Its keyframe is full of hashes of prompts: it is left out, which `redact` and `info` say, with what helps."""
     trace = next(path for path in SHIPPED if path.name == "head-of-line")
     bundle = open_bundle(trace)
     write_slice(bundle, bundle.parts[0], 20, 40, tmp_path / "slice")
     (words,) = write_redacted(open_bundle(tmp_path / "slice"), tmp_path / "out")
-    assert "its keyframe" in words
-    assert open_bundle(tmp_path / "out").parts[0].rows("keyframes") == 0
+    assert "its keyframe" in words and "cannot be re-executed" in words and "redact that and slice" in words
+    out = open_bundle(tmp_path / "out")
+    assert out.parts[0].rows("keyframes") == 0
+    (warned,) = overview(out)["warnings"]
+    assert "no keyframe there (redaction left it out): it opens and steps, but cannot be re-executed" in warned
+    write_redacted(bundle, tmp_path / "whole")
+    whole = open_bundle(tmp_path / "whole")
+    write_slice(whole, whole.parts[0], 20, 40, tmp_path / "again")
+    assert verify(open_bundle(tmp_path / "again").parts[0], compat).verified_rounds == 21

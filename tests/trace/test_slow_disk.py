@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,15 +17,25 @@ import pytest
 from tests.trace.recording_process import recorded
 from tests.trace.test_followers import step
 from tests.trace.test_full_disk import wait_for
+from tsviz.replay.overview import overview
+from tsviz.replay.redaction.survives import survey
 from tsviz.replay.reexecution.verify import verify
 from tsviz.scheduler import compat
-from tsviz.trace import segments, writer
+from tsviz.trace import apart, segments, writer
+from tsviz.trace.apart import ApartWriter
 from tsviz.trace.errors import FellBehind
+from tsviz.trace.lock import GONE, recorder_of
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.repair import repair
 from tsviz.trace.writer import BundleWriter
 
+STOPPED = r"had to stop .* at 20\d\d-.* UTC: FellBehind: \d+ entries waited to be written, more than 100"
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def stops_of(about: dict[str, Any]) -> list[str]:
+    """Return what `info` warns of a recording that had to stop."""
+    return [words for words in about["warnings"] if "had to stop" in words]
 
 
 class Stuck:
@@ -68,9 +79,41 @@ def test_the_program_does_not_wait_for_a_slow_disk_and_its_memory_is_not_filled(
     stuck.let.set()
     with pytest.raises(FellBehind, match=r"\d+ entries waited to be written, more than 100"):
         target.close()
-    part = open_bundle(tmp_path / "b").parts[0]
-    assert part.rows("calls") >= 18
-    assert verify(part, real).complete
+    bundle = open_bundle(tmp_path / "b")
+    assert bundle.parts[0].rows("calls") >= 18
+    assert verify(bundle.parts[0], real).complete
+    (said,) = stops_of(overview(bundle))
+    assert re.search(STOPPED, said)
+    repair(tmp_path / "b", tmp_path / "sound")
+    sound = open_bundle(tmp_path / "sound")
+    assert sound.end is not None and re.search(STOPPED, sound.end["error"])
+    assert any(left.place == "stopped.json" and left.private for left in survey(bundle))
+    (tmp_path / "b" / "stopped.json").write_text("{")
+    (damaged,) = stops_of(overview(bundle))
+    assert "stopped.json is damaged" in damaged
+
+
+def test_a_writing_process_that_is_too_slow_ends_the_recording(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program, at whose end of the pipe entries wait, says why and when; what came through verifies."""
+    target = ApartWriter(tmp_path / "b", meta={}, most_waiting=20)
+    module, scheduler = recorded(real, target)
+    step(module, scheduler)
+    wait_for(lambda: list((tmp_path / "b").glob("parts/*/hot/commits.jsonl")))
+
+    def too_many(*_: object) -> None:
+        raise FellBehind("101 entries waited to be written, more than 100")
+
+    monkeypatch.setattr(apart.Backlog, "look", too_many)
+    wait_for(lambda: target.error is not None)
+    step(module, scheduler)
+    with pytest.raises(FellBehind):
+        target.close()
+    wait_for(lambda: recorder_of(tmp_path / "b") == GONE)
+    bundle = open_bundle(tmp_path / "b")
+    assert verify(bundle.parts[0], real).complete
+    assert re.search(STOPPED, stops_of(overview(bundle))[0])
 
 
 def test_the_end_of_a_program_does_not_wait_for_a_disk_that_hangs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from tsviz.replay.moments import AtRound
 from tsviz.replay.recorded.snapshot import Snapshot
 from tsviz.replay.recorded.timeline import Lane as TimelineLane
 from tsviz.tui.app import DebuggerApp
-from tsviz.tui.panes.timeline_edges import title
+from tsviz.tui.panes.timeline_edges import axis, title
 from tsviz.tui.scene import Scene
 from tsviz.tui.strip import NO_WINDOW, TIME, Lane, Strip, StripAsk, Window
 from tsviz.tui.strips import fetch_strip
@@ -32,6 +33,12 @@ def test_a_timeline_without_room_says_how_many_requests_there_are_and_what_shows
     assert "no room for lanes of 12 requests: 4 then z" in title(Scene(), full, 11, 100).text
     assert "12 requests: 4 then z, or a taller terminal" in title(Scene(), full, 11, 120).text
     assert "no request in this window" in title(Scene(), strip(window, 89), 11, 100).text
+
+
+def test_the_number_of_the_round_of_the_cursor_stands_once() -> None:
+    """Five rounds of 26 columns, the third with the cursor: 3 stands beside the cursor, and not at the middle again."""
+    found = axis(Scene(round=3), strip(Window(1, 5), 130), 11, range(52, 78)).text
+    assert [word for word in re.split("[· ]+", found) if word] == ["round", "1", "2", "◆3", "4", "5"]
 
 
 def test_zooming_keeps_the_round_in_its_place() -> None:

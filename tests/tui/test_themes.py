@@ -25,7 +25,7 @@ from tsviz.tui.palettes import (
     TRITANOPIA_LIGHT,
 )
 from tsviz.tui.panes.page_card import EVENT_SIGNS
-from tsviz.tui.theme import CHOICES, DARK, DECORATION, GROUNDS, LIGHT, ROLES, chosen_theme, contrast
+from tsviz.tui.theme import CHOICES, DARK, DECORATION, GROUNDS, LIGHT, ROLES, TSVIZ_PLAIN, chosen_theme, contrast
 from tsviz.tui.widgets.pane import Pane
 
 PALETTES = {
@@ -118,6 +118,17 @@ def test_the_command_offers_the_themes_that_there_are() -> None:
     assert chosen_theme(None) == chosen_theme("tsviz-dark") == "tsviz-dark"
     with pytest.raises(KeyError):
         chosen_theme("mauve")
+
+
+def test_the_plain_theme_has_no_hue() -> None:
+    """Scrollbars and what is selected too are drawn in black, grey or white, or as the terminal draws."""
+    drawn = {
+        name: value
+        for name, value in TSVIZ_PLAIN.variables.items()
+        if name.startswith(("scrollbar", "screen-sel", "input-sel"))
+    }
+    assert {"scrollbar", "screen-selection-background"} < drawn.keys()
+    assert set(drawn.values()) <= {"ansi_default", "ansi_black", "ansi_bright_black", "ansi_white"}
 
 
 async def test_the_key_goes_through_every_theme(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ imports. Whatever goes wrong with recording is said once on standard error, and 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import sys
@@ -23,17 +24,18 @@ from tsviz.trace.backlog import MOST_WAITING
 from tsviz.trace.catalogue import PLANS
 from tsviz.trace.config import describe_config
 from tsviz.trace.endings import CRASHED, ENDED
-from tsviz.trace.recorder import Recorder
+from tsviz.trace.recorder import Recorder, drop
 from tsviz.trace.retention import Retention
 from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
 from tsviz.trace.tokens import IDENTITY
-from tsviz.trace.writer import drop
 from tsviz.version import __version__
 
 from .tokenspeed import RULE_SET, engine_of, recording_module
 
 OPTIONS_VARIABLE = "TSVIZ_RUN"
 PACKAGE_VARIABLE = "TSVIZ_RUN_PACKAGE"
+FAILED_VARIABLE = "TSVIZ_RUN_FAILED"
+"""A file in the memory of `tsviz run`, which is not empty once a process has said that it is not recorded."""
 _NODES = {"FUSED": "F", "P": "P", "D": "D"}
 _BUNDLES = 1000
 _PATIENCE_SECONDS = 5.0
@@ -85,6 +87,7 @@ class Live:
         except Exception as error:
             self._failed = True
             _tell(f"not recorded: {type(error).__name__}: {error}")
+            note_failed()
         recorder = Recorder(time.monotonic_ns)
         recorder.append = drop
         return recorder
@@ -191,6 +194,12 @@ def install(module: ModuleType, options: LiveOptions) -> Live:
 def install_from_environment(module: ModuleType) -> Live:
     """Install with the options that `tsviz run` left in the environment. Raises ValueError, TypeError, KeyError."""
     return install(module, LiveOptions.from_text(os.environ[OPTIONS_VARIABLE]))
+
+
+def note_failed() -> None:
+    """Tell `tsviz run` that a scheduler was built, and that it was said why it is not recorded."""
+    with contextlib.suppress(OSError, KeyError):
+        Path(os.environ[FAILED_VARIABLE]).write_bytes(b"1")
 
 
 def _crash(error: BaseException | None) -> str:

@@ -6,7 +6,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .rows import format_option, print_rows
-from .traces import open_place, parse_place, unreadable
+from .traces import open_place, parse_place, tell_gaps, unreadable
 from .why import decisions_of
 
 
@@ -34,6 +34,7 @@ def command(trace: str, request: str | None, by: str, form: str) -> None:
 
     place = parse_place(trace)
     _, part = open_place(place)
+    tell_gaps([part])
     with unreadable():
         facts = facts_of(part, decisions_of(part))
         chosen = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .level import without_plans
+from .level import not_recorded
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .sql import end_without
@@ -112,14 +112,16 @@ def command(
                 rows = _csv(bundles, csv, tables)
             elif tables or len(bundles) != 1:
                 raise CliError(ExitCode.USAGE, f"--{'otel' if otel else 'perfetto'} takes one trace, and no --table")
+            elif perfetto is not None:
+                rows = [_perfetto(bundles, paths[0], perfetto)]
             else:
-                rows = [_perfetto(bundles, perfetto) if perfetto is not None else _otel(bundles, paths[0], otel)]
+                rows = [_otel(bundles, paths[0], otel)]
     except TraceError as error:
         raise CliError(ExitCode.TRACE_UNREADABLE, str(error)) from error
     except OSError as error:
         raise CliError(ExitCode.USAGE, str(error), "a file must be new, a directory new or empty") from error
     print_rows(rows, form)
-    for words in without_plans(paths):
+    for words in not_recorded(paths):
         click.echo(words, err=True)
     end_without([str(one) for one in left_out])
 
@@ -158,8 +160,9 @@ def _csv(bundles: list[Any], directory: Path, tables: tuple[str, ...]) -> list[d
     return rows
 
 
-def _perfetto(bundles: list[Any], file: Path) -> dict[str, Any]:
+def _perfetto(bundles: list[Any], path: str, file: Path) -> dict[str, Any]:
     from tsviz.adapters.perfetto import NoPerfetto, write_perfetto
+    from tsviz.query.paths import split_part
 
     from .perfetto_rows import rows_of
 
@@ -168,7 +171,7 @@ def _perfetto(bundles: list[Any], file: Path) -> dict[str, Any]:
     draft = file.with_name(file.name + ".part")
     try:
         with draft.open("wb") as out:
-            written = write_perfetto(rows_of(_locked(bundles)), out)
+            written = write_perfetto(rows_of(_locked(bundles), Path(split_part(path)[0])), out)
         draft.replace(file)
     except NoPerfetto as error:
         raise CliError(ExitCode.USAGE, str(error)) from None

@@ -10,7 +10,7 @@ from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
 from .output import Format
 from .rows import format_option, print_rows, table_of
-from .traces import Place, open_place, parse_place, unreadable
+from .traces import Place, open_place, parse_place, tell_gaps, unreadable
 from .why import decisions_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def command(
         return
     bundle, chosen = open_place(place)
     checked: list[Checked] = []
-    for part in bundle.parts if place.node is None else [chosen]:
+    parts = bundle.parts if place.node is None else [chosen]
+    tell_gaps(parts)
+    for part in parts:
         with unreadable():
             checked += check(bundle, part, recorded_only)[0]
     shown = [one for one in checked if everything or one.outcome == "found"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .exit_codes import CliError, ExitCode
-from .level import without_plans
+from .level import not_recorded
 from .output import BINARY, Format, Held, quiet_pipe, write
 from .params import seconds_option
 from .rows import format_option
@@ -108,6 +108,6 @@ def _run(
     cut = found.total.of > found.total.rows or not found.total.exact
     if form is Format.TABLE or cut:
         tell(f"{found.total}".replace("row", "position") + ("; --limit 0 gives all" if cut else ""))
-    for note in (*map(str, found.unknown), *notes, *without_plans(bundles)):
+    for note in (*map(str, found.unknown), *notes, *not_recorded(bundles)):
         tell(note)
     end_without([problem.message for problem in found.left_out])

@@ -10,7 +10,7 @@ import click
 from .level import CALLS
 from .output import clean
 from .rows import format_option, print_rows
-from .traces import open_recorded, parse_place, unreadable
+from .traces import open_recorded, parse_place, require_round, unreadable
 
 
 @click.command("info", short_help="Say what is in a trace.")
@@ -22,7 +22,8 @@ def command(trace: str, form: str) -> None:
     from tsviz.replay.overview import overview
 
     place = parse_place(trace)
-    bundle, _ = open_recorded(place)
+    bundle, chosen = open_recorded(place)
+    require_round(place, chosen)
     with unreadable():
         view = overview(bundle)
     if form == "json":

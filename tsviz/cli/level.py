@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
+from .traces import gaps_of
 
 if TYPE_CHECKING:
     from tsviz.trace.ring import RingOptions
@@ -38,8 +39,35 @@ def level_of(level: str | None, ring: RingOptions | None, *, otherwise: str) -> 
     return level or otherwise
 
 
-def without_plans(paths: Sequence[str]) -> list[str]:
-    """Return, in words, which of some traces have empty plan tables, since only their calls were recorded."""
+def without_decisions(paths: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return, in words, which of some traces have no decisions behind the relations of these names, or not all."""
+    from tsviz.query.paths import split_part
+    from tsviz.replay.reexecution.filled import open_filled
+    from tsviz.replay.reexecution.index import open_index
+    from tsviz.trace.errors import TraceError
+
+    said = []
+    for path in paths if names else ():
+        try:
+            bundle = open_filled(split_part(path)[0])
+            indexes = [(part, open_index(part)) for part in bundle.parts if part.level != DECISIONS]
+        except (TraceError, OSError):  # whoever asked was told
+            continue
+        known = [(part, 0 if index is None else index.last_round) for part, index in indexes]
+        if short := [f"{part.node}/{part.rank} up to round {last:,} of {part.last_round:,}" if last
+                     else f"{part.node}/{part.rank}" for part, last in known if last < part.last_round]:  # fmt: skip
+            said.append(
+                f"{path}: decisions are not known of {', '.join(short)}; what {', '.join(names)} would say of them"
+                " is missing (`tsviz index` derives it)"
+                if all(not last for _, last in known)
+                else f"{path}: decisions are known of {', '.join(short)}; what lies behind is missing in"
+                f" {', '.join(names)}"
+            )
+    return said
+
+
+def not_recorded(paths: Sequence[str]) -> list[str]:
+    """Return, in words, what traces lack: plans where only calls were recorded, and rounds that were dropped."""
     from tsviz.query.paths import split_part
     from tsviz.trace.errors import TraceError
     from tsviz.trace.reader import open_bundle
@@ -48,6 +76,7 @@ def without_plans(paths: Sequence[str]) -> list[str]:
     for path in paths:
         try:
             bundle = open_bundle(split_part(path)[0])
+            said += [f"{path}: {words}" for words in gaps_of(bundle.parts)]
         except (TraceError, OSError):  # whoever asked was told
             continue
         if any(part.level == CALLS for part in bundle.parts):

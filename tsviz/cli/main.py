@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import signal
 import sys
-import threading
-from types import FrameType
-from typing import Any, Self
 
-import click
+try:
+    import importlib
+    import os
+    import signal
+    import threading
+    from types import FrameType
+    from typing import Any, Self
 
-from tsviz.version import __version__
+    import click
 
-from .exit_codes import CliError, ExitCode
-from .output import quiet_pipe
+    from tsviz.version import __version__
+
+    from .exit_codes import CliError, ExitCode
+    from .output import quiet_pipe
+except KeyboardInterrupt:  # ctrl-C before `main` can answer it
+    print("interrupted", file=sys.stderr)
+    raise SystemExit(130) from None
 
 COMMANDS = {
     "record": "Run a workload through a scheduler and record every round.",

@@ -24,15 +24,17 @@ class Finite(click.FloatRange):
 
 
 class OutputPath(click.Path):
-    """Where a command writes: any path but one that is, or lies in, a bundle, which nothing may add to."""
+    """Where a command writes: a path in UTF-8, which Arrow needs, outside every bundle, which nothing may add to."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
         super().__init__(path_type=Path, file_okay=file_okay, dir_okay=dir_okay)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from tsviz.trace.layout import enclosing_bundle
+        from tsviz.trace.layout import enclosing_bundle, not_utf8
 
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if shown := not_utf8(path.absolute()):
+            self.fail(f"{shown}: expected names in UTF-8, which Arrow needs, found bytes that are none", param, ctx)
         if (bundle := enclosing_bundle(path)) is not None:
             self.fail(f"{path}: expected a path outside every bundle, found the bundle {bundle}", param, ctx)
         return path

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 @click.command("record", short_help="Run a workload through a scheduler and record every round.")
 @click.option(
     "--workload", "workload", metavar="KIND:PATH|GENERATOR",
-    help="mooncake, azure, burstgpt, weka or servegen with a file or folder; or poisson, bursts, shared_prefixes,"
-    " agent_sessions, optionally with :key=value,...",
+    help="mooncake, azure, burstgpt, weka, servegen or plain with a file or folder; or poisson, bursts,"
+    " shared_prefixes, agent_sessions, optionally with :key=value,...",
 )  # fmt: skip
 @click.option("--scheduler", type=click.Choice(NAMES), default="real", show_default=True, help="Whose plans.")
 @click.option("--out", type=OutputPath(), required=True, help="Directory of the new bundle.")

@@ -23,8 +23,9 @@ def command(trace: str, out: Path | None, check: bool, form: str) -> None:
     """Write TRACE to OUT without tokens, hashes of them, free text, the date, and with request ids renamed.
 
     What survives: lengths, times between things, which prefix pages are equal, what was decided, the scheduler's config
-    and the names of its cache groups. OUT re-executes to the same structural digests. Then OUT is looked through, and
-    what stands in it is listed; `--check` does that alone, with any trace.
+    and the names of its cache groups. OUT re-executes to the same structural digests; a slice with
+    tokens in full does not, since its keyframe goes, which is said: redact the whole trace and slice that. Then OUT is
+    looked through, and what stands in it is listed; `--check` does that alone, with any trace.
 
     \b
     tsviz redact serving shared && tsviz pack shared shared.tsviz

@@ -57,7 +57,7 @@ def command(
     \b
     tsviz run --out serving -- python serve.py --port 8000
     """
-    from tsviz.adapters.live import LiveOptions, bundle_paths
+    from tsviz.adapters.live import FAILED_VARIABLE, LiveOptions, bundle_paths
 
     from .passing import run_through, vanish
 
@@ -70,9 +70,11 @@ def command(
         None if flight is None else flight.values(), keeper=False,
         retention=None if limits is None else limits.values(),
     )  # fmt: skip
+    failed = os.memfd_create("failed")  # there on a read-only disk too
+    noted = {FAILED_VARIABLE: f"/proc/{os.getpid()}/fd/{failed}"}
     try:
         status = run_through(
-            command, environment(options), ours=signals_of(flight),
+            command, environment(options) | noted, ours=signals_of(flight),
             taken=lambda number: keepers.pull(f"signal {number.name}"),
             meanwhile=lambda: keepers.look(homes(out)) if flight is not None else None,
         )  # fmt: skip
@@ -89,7 +91,7 @@ def command(
     bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
     for path in bundles:
         _finish(path, quiet)
-    if not bundles and not said and not quiet:
+    if not bundles and not said and not quiet and not os.fstat(failed).st_size:
         click.echo(f"tsviz: {_nothing(rings)}", err=True)
     vanish(status)
 

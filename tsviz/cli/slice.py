@@ -33,7 +33,7 @@ def command(trace: str, rounds: str, out: Path, form: str) -> None:
     from tsviz.replay.slice import BadRange, write_slice
     from tsviz.trace.errors import CannotRecord
 
-    found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", rounds)
+    found = re.fullmatch(r"(\d{1,1000}):(\d{1,1000})", rounds)
     if found is None:
         raise CliError(ExitCode.USAGE, f"expected rounds A:B such as 3580:3620, found {rounds!r}")
     place = parse_place(trace)

@@ -14,7 +14,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
-from .level import without_plans
+from .level import not_recorded, without_decisions
 from .output import BINARY, Format, Held, clean, quiet_pipe, write
 from .params import seconds_option
 from .traces import traces_or_parts
@@ -28,6 +28,7 @@ OPENER = "tsviz.replay.reexecution.index:open_indexed"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LEAST_MEMORY_BYTES = 64 << 20
 _MOST_MEMORY_BYTES = 1 << 40
+_MOST_QUERY_BYTES = 4 << 20
 _LINE_WIDTH = 100
 
 
@@ -116,11 +117,11 @@ def _split(arguments: Sequence[str], file: str | None) -> tuple[list[str], str]:
     paths = list(arguments)
     if file is not None:
         try:
-            sql = Path(file).read_text(encoding="utf-8")
+            sql = _read(Path(file))
         except UnicodeDecodeError as error:
             found = f"byte {error.object[error.start]:02x} at {error.start}"
             raise CliError(ExitCode.USAGE, f"{file}: expected UTF-8, found {found}") from None
-    elif len(paths) > 1 and not _exists(paths[-1]):
+    elif len(paths) > 1 and (not paths[-1] or not _exists(paths[-1])):
         sql = typed(paths.pop())
     elif sys.stdin.isatty():
         raise CliError(ExitCode.USAGE, "no query", "give it behind the trace, with --file, or on standard input")
@@ -128,7 +129,23 @@ def _split(arguments: Sequence[str], file: str | None) -> tuple[list[str], str]:
         sql = sys.stdin.read()
     if not paths:
         raise CliError(ExitCode.USAGE, "no trace", "tsviz sql TRACE... [QUERY]")
+    if not sql.strip():
+        raise CliError(ExitCode.USAGE, "the query is empty")
     return paths, sql
+
+
+def _read(file: Path) -> str:
+    """Return the query in a file. Raises CliError for one that is no plain file, cannot be read, or is too long."""
+    try:
+        if not file.is_file():
+            raise CliError(ExitCode.USAGE, f"{file}: expected a plain file, found something else")
+        with file.open("rb") as stream:
+            found = stream.read(_MOST_QUERY_BYTES + 1)
+    except OSError as error:
+        raise CliError(ExitCode.USAGE, f"{file}: {error.strerror or error}") from None
+    if len(found) > _MOST_QUERY_BYTES:
+        raise CliError(ExitCode.USAGE, f"{file}: expected a query of at most {_MOST_QUERY_BYTES:,} bytes, found more")
+    return found.decode()
 
 
 def typed(argument: str) -> str:
@@ -154,13 +171,14 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     from tsviz.query.locked import Limits
     from tsviz.query.paths import bundles_of, unnamed
     from tsviz.query.problem import QueryError
+    from tsviz.query.views import decided_in
 
     limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
     bundles = bundles_of(paths)
     try:
         with ask(bundles, sql, limits, opener, optional=unnamed(bundles, paths)) as answer:
             notes = write(answer, form, sys.stdout.buffer, width=terminal_width())
-            total, left_out = answer.total, answer.left_out
+            total, left_out, columns = answer.total, answer.left_out, answer.schema.names
     except QueryError as error:
         raise failure(error.problem, sql) from error
     except pa.ArrowException as error:
@@ -169,7 +187,8 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     cut = total.of > total.rows or not total.exact
     if form is Format.TABLE or cut:
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
-    for note in (*notes, *without_plans(bundles)):
+    named = decided_in(sql, columns)
+    for note in (*notes, *not_recorded(bundles), *without_decisions(bundles, named)):
         tell(note)
     end_without([problem.message for problem in left_out])
 

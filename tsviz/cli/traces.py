@@ -18,8 +18,11 @@ from .progress import clear_progress, parts_progress
 if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
 
-_POSITION = re.compile(r"(?:(?P<node>[A-Za-z0-9_-]+)/(?P<rank>\d+):)?(?P<round>\d+)(?:\.(?P<stop>\d+))?")
-_PART = re.compile(r"(?P<node>[A-Za-z0-9_-]+)/(?P<rank>\d+):?")
+_NUMBER = r"\d{1,1000}"
+_POSITION = re.compile(
+    rf"(?:(?P<node>[A-Za-z0-9_-]+)/(?P<rank>{_NUMBER}):)?(?P<round>{_NUMBER})(?:\.(?P<stop>{_NUMBER}))?"
+)
+_PART = re.compile(rf"(?P<node>[A-Za-z0-9_-]+)/(?P<rank>{_NUMBER}):?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,28 @@ def open_place(place: Place, *, derive: bool = True) -> tuple[Bundle, Part]:
             clear_progress()
             click.echo(f"{place.path}: calls were recorded; their plans were made again and compared", err=True)
     return bundle, _part_of(bundle, place)
+
+
+def tell_gaps(parts: Sequence[Part]) -> None:
+    """Say on standard error what figures over the rounds of these parts are without."""
+    with unreadable():
+        said = gaps_of(parts)
+    for words in said:
+        click.echo(words, err=True)
+
+
+def gaps_of(parts: Sequence[Part]) -> list[str]:
+    """Return what figures over the rounds of these parts are without, a line a part with gaps. Raises `TraceError`."""
+    from tsviz.trace.gaps import LostRounds
+
+    lost = [(part, LostRounds(part.table("gaps"))) for part in parts if part.rows("gaps")]
+    return [f"{part.node}/{part.rank}: {rounds.uncounted()}" for part, rounds in lost if rounds]
+
+
+def require_round(place: Place, part: Part) -> None:
+    """Raise CliError if a place names a round that its part does not have."""
+    if place.round is not None and not 1 <= place.round <= part.last_round:
+        raise CliError(ExitCode.USAGE, f"{place.path}@{place.round}: rounds are 1 to {part.last_round:,}")
 
 
 def _part_of(bundle: Bundle, place: Place) -> Part:

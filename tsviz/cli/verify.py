@@ -12,7 +12,7 @@ from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .schedulers import NAMES
 from .sheltered import load_sheltered
-from .traces import open_recorded, parse_place, unreadable
+from .traces import open_recorded, parse_place, require_round, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,7 @@ def command(trace: str, scheduler: str, form: str) -> None:
     module = load_sheltered(scheduler)
     from tsviz.replay.reexecution.verify import verify
 
-    if place.round is not None and not 1 <= place.round <= chosen.last_round:
-        raise CliError(ExitCode.USAGE, f"{trace}: rounds are 1 to {chosen.last_round:,}")
+    require_round(place, chosen)
     rows: list[dict[str, Any]] = []
     diverged = False
     for part in parts:

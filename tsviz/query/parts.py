@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from tsviz.trace.catalogue import LEVELS
 from tsviz.trace.columns import Table, flag, i32, string
 from tsviz.trace.decided import DECIDED
 
-from .source import Configured, Derived, Part
+from .source import Configured, Derived, Levelled, Part
 
 Place: TypeAlias = tuple[str, str, int]
 """Name of the trace, node and rank: the constants of a part."""
@@ -24,6 +25,11 @@ PARTS = Table(
     "the parts of the opened traces: settings of each scheduler, and how far its decided tables reach",
     (
         string("role", "Fused, P or D", nullable=True),
+        string(
+            "level",
+            "what was recorded: calls (plan tables are empty until `tsviz index`), plans, or also decisions",
+            nullable=True,
+        ),
         string("decisions", "decided tables: recorded, derived (re-executed and verified round by round), or none"),
         i32("decided_round", "last round whose decisions are there; null without any", nullable=True),
         i32("last_round", "last round that was recorded; null without any", nullable=True),
@@ -66,7 +72,8 @@ def parts_table(parts: Sequence[tuple[Place, Part, Mapping[str, Any]]]) -> pa.Ta
         derived_round = part.derived_round if isinstance(part, Derived) else None
         recorded = any(_has_rows(tables.get(name)) for name in DECIDED)
         source = DERIVED if derived_round is not None else RECORDED if recorded else NONE
-        row = {"decisions": source, "decided_round": derived_round} | _named(place)
+        level = part.recorded_level if isinstance(part, Levelled) and part.recorded_level in LEVELS else None
+        row = {"level": level, "decisions": source, "decided_round": derived_round} | _named(place)
         rows.append(row | _values(PARTS, _config(part), _SETTINGS))
     return _table(PARTS, rows)
 

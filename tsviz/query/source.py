@@ -42,6 +42,15 @@ class Configured(Part, Protocol):
 
 
 @runtime_checkable
+class Levelled(Part, Protocol):
+    """A part that knows how much was recorded."""
+
+    @property
+    def recorded_level(self) -> str:
+        """One of `tsviz.trace.catalogue.LEVELS`, whatever was made again since."""
+
+
+@runtime_checkable
 class Derived(Part, Protocol):
     """A part whose decided tables were not recorded but made by re-execution, and verified."""
 

@@ -5,9 +5,13 @@ A view is asked as `FROM name`, a macro as `FROM name(arguments)`. Their SQL sta
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from functools import cache as kept
 from typing import Any
 
 from tsviz.query.shipped.definition import Relation
+from tsviz.trace.decided import DECIDED
 
 from .shipped import admission, cache, pages, requests, retraction, rounds, stops, traffic, verdicts
 
@@ -20,3 +24,34 @@ def install(connection: Any) -> None:
     """Create the shipped relations as temporary ones of a connection on which the catalog is installed."""
     for relation in SHIPPED:
         connection.execute(relation.statement)
+
+
+_WORD = re.compile(r"\w+")
+_FROM = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?:(?:\s+\w+)?\s*,\s*(\w+))?", re.IGNORECASE)
+"""What is read: behind FROM or JOIN, and behind the comma of a pair."""
+_NULL = "null where decisions are not known"
+"""What the text of a column says that is null without decisions; the rest of its relation holds without them."""
+
+
+def _read(sql: str) -> set[str]:
+    return {name.lower() for names in _FROM.findall(sql) for name in names}
+
+
+@kept
+def _decided() -> dict[str, frozenset[str]]:
+    """Return relations that have no rows without decisions, and with their names columns that are null then."""
+    found: dict[str, frozenset[str]] = dict.fromkeys(DECIDED, frozenset())
+    for relation in SHIPPED:
+        if not found.keys().isdisjoint(_read(relation.sql)):
+            found[relation.name] = frozenset(name for name, doc in relation.columns if _NULL in doc)
+    return found
+
+
+def decided_in(sql: str, columns: Iterable[str]) -> list[str]:
+    """Return the relations of a query whose answer lacks rows or values where decisions are not known.
+
+    `columns` are those of the answer: where only some columns of a relation come from decisions, one must be asked for.
+    """
+    named = _read(sql)
+    asked = {word.lower() for word in _WORD.findall(sql)}.union(columns)
+    return [name for name, some in _decided().items() if name in named and (not some or not some.isdisjoint(asked))]

@@ -98,6 +98,8 @@ def _opened(open_bundle: Opener, path: str) -> Bundle:
         raise QueryError(Problem(Kind.TRACE, f"{path}: opening it takes more memory than allowed")) from error
     except Exception as error:
         text = str(error) or type(error).__name__
+        if isinstance(error, OSError) and error.filename:
+            text = f"{error.filename}: {error.strerror or error}"
         raise QueryError(Problem(Kind.TRACE, text if path in text else f"{path}: {text}")) from error
 
 

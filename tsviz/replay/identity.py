@@ -6,6 +6,7 @@ import hashlib
 import json
 
 from tsviz.trace.errors import TraceError
+from tsviz.trace.layout import RECORDED_LEVEL
 from tsviz.trace.reader import Bundle, Part, open_bundle
 
 
@@ -18,9 +19,15 @@ class Replaced(TraceError):
 
 
 def identity(bundle: Bundle, part: Part) -> str:
-    """Return a digest of what a bundle and one of its parts say of themselves: constant while it is recorded."""
+    """Return a digest of what a bundle and one of its parts say of themselves: constant while it is recorded.
+
+    A trace of level `calls` is the same one once its plans were made again (`reexecution/filled.py`).
+    """
     hasher = hashlib.blake2b(digest_size=16)
-    for said in (bundle.description, part.meta):
+    meta = {name: said for name, said in part.meta.items() if name != RECORDED_LEVEL}
+    if RECORDED_LEVEL in part.meta:
+        meta["level"] = part.meta[RECORDED_LEVEL]
+    for said in (bundle.description, meta):
         hasher.update(json.dumps(said, sort_keys=True).encode("utf-8", "surrogatepass"))
         hasher.update(b"\0")
     return hasher.hexdigest()

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from tsviz.replay.rows.rows_from import pieces, some
 from tsviz.trace.catalogue import CALLS
-from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of
+from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of, stopped_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.gaps import LostRounds
 from tsviz.trace.layout import END_FILE
@@ -96,6 +96,7 @@ def _gaps(part: Part) -> list[str]:
         said.append(f"rounds 1 to {first - 1:,} were dropped, {count:,} rows ({before[0]['reason']})")
     lost = LostRounds(part.table("gaps"))
     said += lost.words()
+    said += [f"figures are {lost.uncounted()}"] if lost else []
     rest = [row for row in rows if row["last_round"] >= first and row["reason"] != BEHIND]
     if rest:
         said.append(f"{len(rest)} gaps: rows were dropped while recording")
@@ -115,14 +116,20 @@ def _warnings(bundle: Bundle, end: dict[str, Any] | None, damage: str | None) ->
     if damage is not None:
         warnings.append(damage)
     elif end is None:
-        warnings.append("the recording was not closed: its process still runs, or was killed")
+        stopped = stopped_of(bundle.path)
+        warnings.append(
+            f"recording had to stop before its program did, at {stopped}; what was committed until then is here"
+            if stopped
+            else "the recording was not closed: its process still runs, or was killed"
+        )
     for part in bundle.parts:
         if part.torn is not None:
             warnings.append(f"{part.node}/{part.rank}: {part.torn} behind the last commit is left out")
         if "starts_at" in part.meta and not part.rows("keyframes"):
             warnings.append(
-                f"{part.node}/{part.rank}: it begins with round {part.meta['starts_at']:,} and has no keyframe there:"
-                " it opens and steps, but cannot be re-executed"
+                f"{part.node}/{part.rank}: it begins with round {part.meta['starts_at']:,} and has no keyframe there"
+                + (" (redaction left it out)" if bundle.meta.get("redacted") is True else "")
+                + ": it opens and steps, but cannot be re-executed, and `index` derives no decisions"
             )
         warnings += [f"{part.node}/{part.rank}: {words}" for words in _gaps(part)]
     return warnings

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tsviz.replay.decided.view import DERIVED, RECORDED, DecidedView
-from tsviz.replay.pages.map import PagesHistory, open_pages
+from tsviz.replay.pages.map import PAGES_ROWS, PagesHistory, open_pages
 from tsviz.replay.recorded.bases import make_bases, open_bases
-from tsviz.replay.recorded.life_of import LARGE_ROWS, is_large
+from tsviz.replay.recorded.life_of import is_large
 from tsviz.replay.recorded.preparing import PreparingTables
 from tsviz.replay.recorded.recorded_rows import RecordedRows
 from tsviz.replay.recorded.snapshot import (
@@ -226,12 +226,17 @@ class PartView:
     def pages(self) -> PagesHistory:
         """The pages of this part at every round, made when they are first asked for.
 
-        Raises `TraceError`, also for a part so large that it is not read whole.
+        They need the tables whole. Raises `TraceError`, also for a part that is too large for that, and for a large one
+        that is not prepared yet.
         """
-        if not isinstance(self._life, Lifetimes):
-            found = f"{self._part.rows('operations'):,}; `tsviz slice` makes a smaller trace of some rounds"
-            raise TraceError(self._part.directory, "pages", f"at most {LARGE_ROWS:,} scheduled rows", found)
-        return open_pages(self._part, self._life, lambda: self._source.absent.since_keys)
+        part, life = self._part, self._life
+        if part.rows("operations") > PAGES_ROWS:
+            found = f"{part.rows('operations'):,}; `tsviz slice` makes a smaller trace of some rounds"
+            raise TraceError(part.directory, "pages", f"at most {PAGES_ROWS:,} scheduled rows", found)
+        if self.preparing is not None:
+            raise TraceError(part.directory, "pages", "what happened to the requests", "that it is still put together")
+        whole = life if isinstance(life, Lifetimes) else Lifetimes(part)
+        return open_pages(part, whole, lambda: self._source.absent.since_keys)
 
     def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
         """Return the requests that are there in some round of a window, in order of submission."""

@@ -26,14 +26,15 @@ from typing import Any
 from . import layout
 from .backlog import LOOK_SECONDS, Backlog
 from .catalogue import PLANS
+from .endings import say_stopped
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
-from .recorder import Recorder
+from .recorder import Recorder, drop
 from .retention import Retention
 from .ring import RingOptions
 from .tokens import FULL, MODES
 from .wire import Encoder
-from .writer import check_free, drop
+from .writer import check_free
 
 HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""
@@ -71,6 +72,7 @@ class ApartWriter:
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._most_waiting = path, tokens, most_waiting
+        self._ring = ring is not None
         self.error: BaseException | None = None
         self._parts: list[_Part] = []
         self._closed = False
@@ -88,7 +90,8 @@ class ApartWriter:
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
-        threading.Thread(target=self._watch, name="tsviz-watch", daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, name="tsviz-watch", daemon=True)
+        self._watcher.start()
 
     def recorder(
         self, *, node: str, rank: int, config: Mapping[str, Any], engine: Mapping[str, Any], event_reader: EventReader,
@@ -151,10 +154,12 @@ class ApartWriter:
         if isinstance(error, BrokenPipeError):
             error = OSError(self._last_words(1.0) or "the writing process ended")
         with self._lock:
-            self.error = self.error or error
+            first, self.error = self.error is None, self.error or error
             for part in list(self._parts):
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
+        if first and isinstance(error, FellBehind) and not self._ring:  # what else there is the writing process says
+            say_stopped(self.path, error)
 
     def _last_words(self, seconds: float) -> str:
         """Return what the writing process said at its end, waiting for it for so long at most."""
@@ -191,6 +196,7 @@ class ApartWriter:
         self._stop.set()
         until = None if patience_seconds is None else time.monotonic() + patience_seconds
         self._thread.join(patience_seconds)
+        self._watcher.join(patience_seconds)
         said = ""
         try:
             if self._thread.is_alive():

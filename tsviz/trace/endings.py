@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+from . import layout
+from .errors import TraceError, first_line
 
 ENDED, CRASHED = "the program ended", "the program crashed"
 NOT_CLOSED, REPAIRED, CLOSED = "not closed", "repaired: not closed", "closed"
@@ -19,3 +26,23 @@ def reason_of(end: Mapping[str, Any] | None, part: str) -> str:
         if isinstance(values, dict) and values.get("reason"):
             return str(values["reason"])
     return CLOSED
+
+
+def say_stopped(bundle: Path, error: BaseException) -> None:
+    """Write into a bundle that its recording had to stop, why and when, if the disk takes it. Never raises OSError."""
+    with contextlib.suppress(OSError):
+        values = {"why": f"{type(error).__name__}: {first_line(error)}", "wall_ns": time.time_ns()}
+        layout.write_json(bundle / layout.STOPPED_FILE, values)
+
+
+def stopped_of(bundle: Path) -> str:
+    """Return when and why the recording of a bundle had to stop, in words; empty if nothing says so."""
+    path = bundle / layout.STOPPED_FILE
+    if not path.exists():
+        return ""
+    try:
+        values = layout.read_json(path)
+        why, wall_ns = layout.field(path, values, "why", str), layout.field(path, values, "wall_ns", int)
+        return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC: {why[:300]}"
+    except (TraceError, OverflowError, ValueError, OSError) as error:
+        return f"a time that is not known: {path.name} is damaged ({first_line(error)})"

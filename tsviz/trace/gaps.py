@@ -69,6 +69,17 @@ class LostRounds:
             for first, last in self.spans
         ]
 
+    def uncounted(self) -> str:
+        """Return what figures over the rounds of the part are without, in words; empty where every plan was kept."""
+        if not self.spans:
+            return ""
+        rounds = f"{len(self):,} round" + ("" if len(self) == 1 else "s")
+        gaps = f"{len(self.spans):,} gap" + ("" if len(self.spans) == 1 else "s")
+        return (
+            f"without {rounds} in {gaps}: their plans were dropped while recording ({BEHIND}), so that what counts over"
+            " rounds lacks them, and lost time counts them to what held before them"
+        )
+
 
 def spans(gaps: pa.Table) -> list[tuple[int, int]]:
     """Return first and last round of every stretch in which anything was dropped, in order."""

@@ -2,6 +2,7 @@
 
     bundle.json             what it is: format, schema, who wrote it, the workload, its parts, clock anchors
     end.json                written when the recording closes: why it ended, totals
+    stopped.json            written when recording had to stop before its program did: why, and when
     parts/NODE.RANK/
         part.json           one scheduler: role, config, engine and version, rule set, token mode, clock
         hot/TABLE.arrows    IPC stream segments, appended at every flush
@@ -24,7 +25,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from .errors import Damaged, NewerSchema, NotABundle
+from .errors import Damaged, NewerSchema, NotABundle, TraceError
 from .tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
 FORMAT = "tsviz-bundle"
@@ -32,12 +33,16 @@ BUNDLE_FILE = "bundle.json"
 RING_FILE = "ring.json"
 """What `bundle.json` is to a bundle, to the segments of a flight recorder (`ring.py`)."""
 END_FILE = "end.json"
+STOPPED_FILE = "stopped.json"
 PART_FILE = "part.json"
 COMMITS_FILE = "commits.jsonl"
 MANIFEST_FILE = "manifest.json"
 PARTS = "parts"
 HOT = "hot"
 COLD = "cold"
+
+RECORDED_LEVEL = "recorded_level"
+"""In `part.json` of a part whose plans were made again: the level at which it was recorded."""
 
 _CRC = "crc"
 _JSON_LIMIT_BYTES = 16 << 20
@@ -54,6 +59,15 @@ def part_directory(bundle: Path, node: str, rank: int) -> Path:
     if not _NAME.fullmatch(node):
         raise ValueError(f"node name {node!r} must match {_NAME.pattern}")
     return bundle / PARTS / f"{node}.{rank}"
+
+
+def not_utf8(path: Path) -> str:
+    """Return the path, shown as bytes, if it has a name that is no UTF-8, which Arrow cannot open; else empty."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return repr(os.fsencode(path))
+    return ""
 
 
 def enclosing_bundle(path: Path) -> Path | None:
@@ -143,8 +157,10 @@ def field(path: Path, values: dict[str, Any], name: str, kind: type | tuple[type
 
 
 def read_bundle_file(bundle: Path) -> dict[str, Any]:
-    """Read and check `bundle.json`. Raises `NotABundle`, `NewerSchema` or `Damaged`."""
+    """Read and check `bundle.json`. Raises `NotABundle`, `NewerSchema` or `Damaged`; `TraceError` for `not_utf8`."""
     path = bundle / BUNDLE_FILE
+    if shown := not_utf8(bundle):
+        raise TraceError(shown, "path", "names in UTF-8, which Arrow needs", "bytes that are none")
     if not bundle.exists():
         raise NotABundle(bundle, "path", "a bundle (a directory)", "nothing")
     if not bundle.is_dir():

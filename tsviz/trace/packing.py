@@ -20,7 +20,7 @@ from .reader import open_bundle
 
 _TABLE = "|".join(TABLES)
 _NAME = re.compile(
-    rf"(?:bundle\.json|end\.json|parts/[A-Za-z0-9_-]{{1,64}}\.[0-9]{{1,7}}/"
+    rf"(?:bundle\.json|end\.json|stopped\.json|parts/[A-Za-z0-9_-]{{1,64}}\.[0-9]{{1,7}}/"
     rf"(?:part\.json|cold/(?:manifest\.json|(?:{_TABLE})\.parquet)|hot/(?:commits\.jsonl|(?:{_TABLE})\.arrows)))"
 )
 _ENTRIES = 1 << 16

@@ -58,7 +58,7 @@ class Part:
         self.level: str = self.meta.get("level", PLANS)
         if self.level not in LEVELS:
             raise Damaged(path, "level", " or ".join(LEVELS), repr(self.level)[:40])
-        self.recorded_level: str = self.meta.get("recorded_level", self.level)
+        self.recorded_level: str = self.meta.get(layout.RECORDED_LEVEL, self.level)
         """What the recorder kept; another one where the plans were made again from the calls."""
         self._loaded: dict[str, pa.Table] = {}
         self.prefix_tokens: int = layout.field(path, self.config, "prefix_granularity", int)

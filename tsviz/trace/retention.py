@@ -18,7 +18,7 @@ from typing import Any
 
 from . import layout
 from .catalogue import TABLES
-from .errors import TraceError
+from .errors import Full, TraceError
 from .lock import ALIVE, LOCK_FILE, recorder_of
 
 RETENTION_FILE = "retention.json"
@@ -28,8 +28,8 @@ _UNITS_BYTES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _LIMIT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(m|h|d|KB|MB|GB|TB)?")
 _TABLE = "|".join(TABLES)
 _OURS = re.compile(
-    rf"(?:bundle\.json|end\.json|{re.escape(RETENTION_FILE)}|{re.escape(LOCK_FILE)}|parts/[A-Za-z0-9_-]{{1,64}}\.\d{{1,7}}/"
-    rf"(?:part\.json|cold(?:\.draft)?/(?:manifest\.json|(?:{_TABLE})\.parquet)|"
+    rf"(?:bundle\.json|end\.json|stopped\.json|{re.escape(RETENTION_FILE)}|{re.escape(LOCK_FILE)}|"
+    rf"parts/[A-Za-z0-9_-]{{1,64}}\.\d{{1,7}}/(?:part\.json|cold(?:\.draft)?/(?:manifest\.json|(?:{_TABLE})\.parquet)|"
     rf"hot/(?:commits\.jsonl|(?:{_TABLE})\.arrows)))"
 )
 
@@ -145,3 +145,26 @@ def _remove(path: Path) -> bool:
     with contextlib.suppress(OSError):
         shutil.rmtree(gone)
     return True
+
+
+class Limits:
+    """Holds the recordings beside one that is being written, and that one, within their limits."""
+
+    def __init__(self, path: Path, limits: Retention | None) -> None:
+        """Of the recording at `path`; None: no limits."""
+        self._path, self._limits, self._swept = path, limits, float("-inf")
+
+    def keep(self, now: float, written_bytes: int) -> None:
+        """Remove old recordings, once a minute; `now` in monotonic seconds, infinite at the end.
+
+        Raises Full when this one alone is as large as all may be.
+        """
+        limits = self._limits
+        if limits is None:
+            return
+        if limits.bytes is not None and written_bytes > limits.bytes:
+            raise Full(f"{written_bytes:,} bytes were recorded, and {limits.bytes:,} are all that is to be kept")
+        if now - self._swept >= SWEEP_SECONDS:
+            self._swept = now
+            with contextlib.suppress(OSError):
+                sweep(self._path.parent, limits)

@@ -7,6 +7,7 @@ once a second, so a killed process loses at most a second. At close the hot tabl
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from . import compact, layout
-from .backlog import LOOK_SECONDS, MOST_WAITING, Backlog
+from .backlog import LOOK_SECONDS, MOST_WAITING
 from .catalogue import PLANS
+from .endings import say_stopped
 from .entries import EventReader
-from .errors import CannotRecord, FellBehind, Full
+from .errors import CannotRecord, FellBehind
 from .lock import RecordingLock
-from .part_writer import PartWriter
 from .plan_fields import PlanFields, read_plan
-from .recorder import Recorder
-from .retention import RETENTION_FILE, SWEEP_SECONDS, Retention, sweep
+from .recorder import Recorder, drop
+from .retention import RETENTION_FILE, Limits, Retention
 from .ring import RingOptions, Rotation
-from .segments import HotSegments
-from .tokens import FULL, MODES, known_pages
+from .tokens import FULL, MODES
+from .written_part import WrittenPart
 
 TAKE_SECONDS = 0.01
 FLUSH_SECONDS = 0.9
@@ -37,22 +38,6 @@ _TURN_SECONDS = 1e-6
 _BEHIND_ENTRIES = 1024
 """With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
-
-
-class _Part:
-    def __init__(
-        self, recorder: Recorder, writer: PartWriter, directory: Path, segments: HotSegments, rotation: Rotation | None
-    ) -> None:
-        self.recorder, self.writer, self.backlog = recorder, writer, Backlog(recorder)
-        self.directory, self.segments, self.rotation = directory, segments, rotation
-
-    def rotate(self, rotation: Rotation) -> None:
-        """Finish the segment and begin the next one."""
-        self.writer.flush()
-        self.segments.finish()
-        self.segments.close()
-        self.segments = rotation.next()
-        self.writer = self.writer.successor(self.segments)
 
 
 class BundleWriter:
@@ -81,8 +66,8 @@ class BundleWriter:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._meta, self._ring = path, tokens, dict(meta), ring
         self._keeper_patience_s = keeper_patience_s
-        self._retention, self._swept = retention, float("-inf")
-        self._parts: list[_Part] = []
+        self._limits = Limits(path, retention)
+        self._parts: list[WrittenPart] = []
         self._names: list[dict[str, Any]] = []
         self.error: BaseException | None = None
         self._flushed = time.monotonic()
@@ -103,12 +88,12 @@ class BundleWriter:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
-        if most_waiting is not None:
-            threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True)
+        self._watcher.start()
 
-    def _watch(self, most_waiting: int) -> None:
+    def _watch(self, most_waiting: int | None) -> None:
         """Hold what waits within memory while the disk cannot keep up: the program's is not ours to fill."""
-        while not self._stop.wait(LOOK_SECONDS):
+        while most_waiting is not None and not self._stop.wait(LOOK_SECONDS):
             try:
                 with self._lock:
                     if self.error is not None:
@@ -139,30 +124,17 @@ class BundleWriter:
         observer; a flight recorder keeps plans. `read` reads one plan.
         """
         directory = layout.part_directory(self.path, node, rank)
-        if self._ring is not None:
-            level = PLANS
+        about = {
+            "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
+            "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
+            "level": level if self._ring is None else PLANS,
+        }  # fmt: skip
+        recorder = Recorder(now_ns)
         try:
             rotation = None if self._ring is None else Rotation(self._ring, directory, self._keeper_patience_s)
-            segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
-            part = {
-                "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
-                "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
-                "level": level,
-            }  # fmt: skip
-            layout.write_json(directory / layout.PART_FILE, part)
-            recorder = Recorder(now_ns)
-            writer = PartWriter(
-                segments,
-                prefix_tokens=config["prefix_granularity"],
-                token_mode=self._tokens,
-                event_reader=event_reader,
-                storage=config["enable_l3_storage"],
-                read=read,
-                level=level,
-                most_pages=known_pages(_cached_pages(config)),
-            )
+            part = WrittenPart(recorder, directory, about, rotation, event_reader, read)
             with self._lock:
-                self._parts.append(_Part(recorder, writer, directory, segments, rotation))
+                self._parts.append(part)
                 self._names.append({"node": node, "rank": rank})
                 self._write_bundle_file()
                 if self.error is not None:
@@ -202,8 +174,8 @@ class BundleWriter:
             while entries := part.recorder.take(_TAKE_ENTRIES):
                 for index, entry in enumerate(entries):
                     part.writer.consume(entry)
-                    if part.rotation is not None and part.rotation.due(entry, part.segments.written_bytes):
-                        part.rotate(part.rotation)
+                    if part.rotation is not None:
+                        part.rotate_if_due(part.rotation, entry)
                     if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
                         time.sleep(_TURN_SECONDS)
                 self._flush_if_due()
@@ -215,27 +187,23 @@ class BundleWriter:
             for part in list(self._parts):
                 part.writer.flush()
             self._flushed = now
-            self._keep_limits(now)
+            self._limits.keep(now, self._written_bytes())
 
-    def _keep_limits(self, now: float) -> None:
-        """Remove old recordings beside this one. Raises Full when this one alone is as large as all may be."""
-        limits = self._retention
-        if limits is None:
-            return
-        written = sum(part.segments.written_bytes for part in self._parts)
-        if limits.bytes is not None and written > limits.bytes:
-            raise Full(f"{written:,} bytes were recorded, and {limits.bytes:,} are all that is to be kept")
-        if now - self._swept >= SWEEP_SECONDS:
-            self._swept = now
-            with contextlib.suppress(OSError):
-                sweep(self.path.parent, limits)
+    def _written_bytes(self) -> int:
+        return sum(part.segments.written_bytes for part in self._parts)
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException, *, hangs: bool = False) -> None:
+        """End the recording; `hangs`: the disk does, so that nobody waits for what is said of it."""
         with self._lock:
-            self.error = self.error or error
+            first, self.error = self.error is None, self.error or error
             for part in self._parts:
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
+        if first and self._ring is None:
+            if hangs:
+                threading.Thread(target=say_stopped, args=(self.path, error), daemon=True).start()
+            else:
+                say_stopped(self.path, error)
 
     def catch_up(self) -> None:
         """Wait while more than `MOST_WAITING` entries wait to be written: for who can wait, a run on virtual time."""
@@ -284,16 +252,16 @@ class BundleWriter:
         self._stop.set()
         self._thread.join(patience_seconds)
         if self._thread.is_alive():
-            self._fail(FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end"))
+            self._fail(FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end"), hangs=True)
             raise FellBehind(str(self.error))
+        self._watcher.join(patience_seconds)
         if self.error is None:
             try:
                 self._take_all(turns=False)
                 for part in self._parts:
                     part.writer.flush()
                     part.segments.finish()
-                self._swept = float("-inf")
-                self._keep_limits(time.monotonic())
+                self._limits.keep(math.inf, self._written_bytes())
             except BaseException as error:
                 self._fail(error)
         for part in self._parts:
@@ -308,20 +276,12 @@ class BundleWriter:
                 compact.compact_part(part.directory)
 
 
-def _cached_pages(config: Mapping[str, Any]) -> int:
-    """Return how many prefix pages the caches of a scheduler can hold at most."""
-    blocks = max((group["cache_blocks_per_lcm_block"] for group in config.get("cache_groups", ())), default=1)
-    return blocks * (int(config.get("num_device_pages", 0)) + int(config.get("num_host_pages", 0)))
-
-
 def check_free(path: Path) -> None:
     """Make the directory of a new bundle. Raises CannotRecord when something is there already, OSError."""
+    if shown := layout.not_utf8(path):
+        raise CannotRecord(f"{shown}: expected names in UTF-8, which Arrow needs, found bytes that are none")
     if (outer := layout.enclosing_bundle(path.parent)) is not None:
         raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise CannotRecord(f"{path}: expected a path that is free, found a file or a directory with content")
     path.mkdir(parents=True, exist_ok=True)
-
-
-def drop(_: object) -> None:
-    """Take an entry and forget it: the writer has failed, and the recorded program must not notice."""

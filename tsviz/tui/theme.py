@@ -107,6 +107,7 @@ def _theme(name: str, dark: bool, roles: dict[str, str], grounds: dict[str, str]
 TSVIZ_DARK = _theme("tsviz-dark", True, DARK, GROUNDS["dark"])
 TSVIZ_LIGHT = _theme("tsviz-light", False, LIGHT, GROUNDS["light"])
 _ANSI = "ansi_default"
+_SCROLL_GROUNDS = ("background", "background-hover", "background-active", "corner-color")
 TSVIZ_PLAIN = Theme(
     name="tsviz-plain",
     ansi=True,
@@ -123,8 +124,12 @@ TSVIZ_PLAIN = Theme(
     panel=_ANSI,
     boost=_ANSI,
     variables=BUILTIN_THEMES["ansi-dark"].variables
-    | dict.fromkeys([*(f"role-{role}" for role in ROLES), *GROUNDS["dark"], "border", "border-blurred"], _ANSI),
+    | dict.fromkeys([*(f"role-{role}" for role in ROLES), *GROUNDS["dark"], "border", "border-blurred"], _ANSI)
+    | dict.fromkeys([f"scrollbar-{part}" for part in _SCROLL_GROUNDS], _ANSI)
+    | dict.fromkeys(["scrollbar", "scrollbar-hover", "scrollbar-active"], "ansi_bright_black")
+    | dict.fromkeys(["input-selection-background", "screen-selection-background"], "ansi_white"),
 )
+"""No colour: what the terminal writes with, and its grey where an area must show (the thumb, what is selected)."""
 
 TSVIZ_DEUTERANOPIA = _theme("tsviz-deuteranopia", True, DARK | DEUTERANOPIA, GROUNDS["dark"])
 TSVIZ_TRITANOPIA = _theme("tsviz-tritanopia", True, DARK | TRITANOPIA, GROUNDS["dark"])

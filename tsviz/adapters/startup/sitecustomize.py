@@ -25,6 +25,15 @@ def _tell(words: str) -> None:
         return
 
 
+def _note_failed() -> None:
+    """Have `tsviz run` say nothing more about it (`FAILED_VARIABLE` of `live.py`, which may be what failed)."""
+    try:
+        with open(os.environ["TSVIZ_RUN_FAILED"], "wb") as file:  # noqa: PTH123 (no import that is not needed)
+            file.write(b"1")
+    except (OSError, KeyError):
+        return
+
+
 def _chain() -> None:
     """Run the sitecustomize that this one stands in front of; as ever, its errors are its own."""
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != _HERE]  # noqa: PTH100
@@ -56,6 +65,7 @@ def _record(module: ModuleType) -> None:
         install_from_environment(module)
     except Exception as error:
         _tell(f"not recorded: {type(error).__name__}: {error}")
+        _note_failed()
 
 
 class _Loader:

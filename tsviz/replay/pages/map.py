@@ -28,6 +28,8 @@ from .tickets import Tickets
 from .values import PageGroup, PageLife, PagesMap
 
 Ints = npt.NDArray[np.int32]
+PAGES_ROWS = 2_000_000
+"""A part with more scheduled rows has no map of pages: it is made of tables that are held whole."""
 _CODES = len(v.CODES)
 _ROUND = 0xFFFF_FFFF
 

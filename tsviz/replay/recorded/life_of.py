@@ -6,14 +6,15 @@ from collections import OrderedDict
 from typing import Protocol
 
 from tsviz.replay.rows.lifetimes import Lifetimes
+from tsviz.trace.catalogue import TABLES
 from tsviz.trace.reader import Part
 
 from .bases import Bases, make_bases
 from .block_tables import RecordedTables
 from .lives import Lives, Requests
 
-LARGE_ROWS = 2_000_000
-"""Parts with more scheduled rows are looked at through compact bases, not through tables held whole."""
+LARGE_ROWS = 1_000_000
+"""Parts with more rows in all tables are looked at through compact bases: held whole, a row takes some 130 bytes."""
 _KEPT_TABLES = 128
 
 
@@ -57,7 +58,7 @@ class TablesByRequest:
 
 def is_large(part: Part) -> bool:
     """Whether a part is looked at through compact bases; one that is not closed has none, whatever its size."""
-    return part.cold is not None and part.rows("operations") > LARGE_ROWS
+    return part.cold is not None and sum(part.rows(name) for name in TABLES) > LARGE_ROWS
 
 
 def life_of(part: Part) -> tuple[Lifetimes | Lives, HeldTables]:

@@ -40,6 +40,8 @@ class RecordedRows:
     def _operations(self) -> tuple[Longs, Longs]:
         """Round whose plan began each operation, and round in front of whose plan it was acknowledged."""
         op_ids, rounds = self._source.operations()
+        begins = np.flatnonzero(np.concatenate([[True], op_ids[1:] != op_ids[:-1]])[: len(op_ids)])
+        op_ids, rounds = op_ids[begins], rounds[begins]
         ids, first = np.unique(op_ids, return_index=True)
         known = [self._source.acknowledged(op) for op in ids.tolist()]
         ended = np.array([NEVER if round_ is None else round_ for round_ in known], np.int64)

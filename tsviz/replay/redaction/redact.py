@@ -32,6 +32,11 @@ from tsviz.trace.tokens import FULL, IDENTITY
 from tsviz.trace.whole import WholePart, last_call, write_whole
 from tsviz.version import __version__
 
+NO_KEYFRAME = (
+    "it opens and steps, but cannot be re-executed, and `index` derives no decisions; where the whole trace is there,"
+    " redact that and slice what comes out"
+)
+"""What it means that the keyframe of a slice was left out, and what helps."""
 ENGINES = frozenset(("tokenspeed-scheduler", "tsviz-twin"))
 RULE_SETS = frozenset(("0.1.24",))
 CLOCKS = frozenset(("virtual", "monotonic"))
@@ -57,10 +62,7 @@ def write_redacted(bundle: Bundle, out: Path) -> list[str]:
         kept = {name: shifted(name, rows, -begin_ns) for name, rows in kept.items()}
         if part.rows("keyframes"):
             if part.token_mode == FULL:
-                said.append(
-                    f"{part.node}/{part.rank}: its keyframe, which is full of hashes of prompts:"
-                    " it opens and steps, but cannot be re-executed"
-                )
+                said.append(f"{part.node}/{part.rank}: its keyframe, which is full of hashes of prompts: {NO_KEYFRAME}")
             else:
                 renamed = _renamed(recorded_keyframe(part, part.table("keyframes")), names)
                 kept["keyframes"] = pa.Table.from_pylist([keyframe_row(renamed)], RECORDED["keyframes"].schema)

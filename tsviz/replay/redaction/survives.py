@@ -64,6 +64,8 @@ def _meta(bundle: Bundle) -> Iterator[Left]:
         yield Left("calls.time_ns", 1, "an absolute clock: how long the machine had been up", True)
     if (bundle.end or {}).get("crash"):
         yield Left("end.json: crash", 1, "the exception that ended it", True)
+    if (bundle.path / layout.STOPPED_FILE).exists():
+        yield Left(layout.STOPPED_FILE, 1, "why its recording had to stop, in free words, and when", True)
     for name, end in ((bundle.end or {}).get("parts") or {}).items():
         odd = {k: v for k, v in end.items() if k not in redact.COUNTS and not (k == "reason" and v in redact.ENDS)}
         if odd:
@@ -77,7 +79,7 @@ def _meta(bundle: Bundle) -> Iterator[Left]:
 
 def _files(bundle: Bundle) -> Iterator[Left]:
     """Say which files and columns are there that no version of this reader looks at."""
-    known = {layout.BUNDLE_FILE, layout.END_FILE, lock.LOCK_FILE}
+    known = {layout.BUNDLE_FILE, layout.END_FILE, layout.STOPPED_FILE, lock.LOCK_FILE}
     tables = {f"{name}{suffix}" for name in TABLES for suffix in (".parquet", ".arrows")}
     inner = {layout.PART_FILE, layout.COMMITS_FILE, layout.MANIFEST_FILE} | tables
     for path in sorted(bundle.path.rglob("*")):

@@ -123,7 +123,7 @@ def _fill_part(part: Part, out: Path, index: Path, progress: Callable[[int, int]
     plans.segments.commit(last, last_seq)
     plans.segments.finish()
     plans.segments.close()
-    layout.write_json(directory / layout.PART_FILE, {**part.meta, "level": PLANS, "recorded_level": part.level})
+    layout.write_json(directory / layout.PART_FILE, {**part.meta, "level": PLANS, layout.RECORDED_LEVEL: part.level})
     compact.compact_part(directory)
     return derivation
 

@@ -165,7 +165,7 @@ class IndexedPart:
         """Put an index beside its part. Raises `TraceError` when a table of the index is damaged."""
         self._part, self._decided = part, index.tables()
         self.node, self.rank, self.config = part.node, part.rank, part.config
-        self.derived_round = index.last_round
+        self.derived_round, self.recorded_level = index.last_round, part.recorded_level
 
     def tables(self) -> Mapping[str, pa.Table | ds.Dataset]:
         """Return every table, the decided ones from the index. Raises `TraceError`."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tsviz.replay.diff.sides import MetSome, Sides, met_from_json, sides_from_json
+from tsviz.trace.gaps import LostRounds
 
 if TYPE_CHECKING:
     from tsviz.replay.findings.model import Checked
@@ -41,6 +42,8 @@ class Extent:
     decided_round: int
     last_round: int
     note: str = ""
+    lacks: str = ""
+    """What its figures are without: rounds whose plans were dropped while recording."""
 
     @property
     def complete(self) -> bool:
@@ -202,19 +205,20 @@ def _extent(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Index | None]
     from tsviz.replay.reexecution.index import build_index, open_index
 
     name, last = f"{part.node}/{part.rank}", part.last_round
+    lacks = LostRounds(part.table("gaps")).uncounted()
     if part.level == "decisions":
-        return Extent(name, RECORDED, last, last), None
+        return Extent(name, RECORDED, last, last, lacks=lacks), None
 
     def step(done: int, rounds: int) -> None:
         tell(Progress("rounds re-executed", done, rounds))
 
     index = build_index(part, progress=step) if derive else open_index(part)
     if index is None:
-        return Extent(name, NONE, 0, last), None
+        return Extent(name, NONE, 0, last, lacks=lacks), None
     note = "" if index.divergence is None else f"the twin leaves the recording in round {index.divergence.round:,}"
     if not index.last_round:
-        return Extent(name, NONE, 0, last, note), None
-    return Extent(name, DERIVED, index.last_round, last, note), index
+        return Extent(name, NONE, 0, last, note, lacks), None
+    return Extent(name, DERIVED, index.last_round, last, note, lacks), index
 
 
 def looked(checked: Checked) -> Looked:

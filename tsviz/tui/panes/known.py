@@ -39,6 +39,8 @@ def _ground(known: Known) -> tuple[Span, ...]:
         if several:
             spans.append(Span(f"{shorten(extent.part, 16)} ", "dim"))
         spans += _extent(extent)
+        if extent.lacks:
+            spans += [Span("  ▲ ", "warn"), Span(extent.lacks, "warn")]
     return tuple(spans)
 
 

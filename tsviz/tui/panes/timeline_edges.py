@@ -68,7 +68,8 @@ def axis(scene: Scene, strip: Strip, label: int, here: range) -> Line:
 
     mine = put(f"◆{grouped(scene.round)}", here.start + 1) if here else None
     for cell in (0, cells - 1, *(quarter * cells // 4 for quarter in (2, 1, 3))):
-        put(_number(strip, cell), cell)
+        if cell not in here:  # where one round takes many columns its number stands there already
+            put(_number(strip, cell), cell)
     joined = "".join(text)
     lead = Span(f"{'round' if strip.begins_ns is None else 'time':>{label - 1}} ", "dim")
     if mine is None:
