@@ -48,7 +48,9 @@ def test_what_only_calls_were_recorded_of_says_what_is_missing(tsviz: Tsviz, pai
     asked = tsviz("sql", pair / "calls", "SELECT count(*) AS n FROM operations", "--format", "csv")
     assert asked.out.split() == ["n", "0"]
     assert "not recorded at level calls: operations, table_changes, zeroed, transfers" in asked.err
-    assert tsviz("info", "--json", pair / "calls").json()["parts"][0]["level"] == "calls"
+    told, whole = (tsviz("info", "--json", pair / level).json()["parts"][0] for level in ("calls", "plans"))
+    assert told["level"] == "calls"
+    assert told["rows"] == whole["rows"] > 0
     snapshot = open_view(open_bundle(pair / "calls")).snapshot(3)
     assert snapshot.preparing is not None and not snapshot.requests
     said = being_indexed(snapshot.preparing, 200)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -76,7 +75,7 @@ def test_findings_jump_and_end_with_0(tsviz: Tsviz) -> None:
     rows = {row["finding"]: row for row in ended.json()}
     assert ended.code == 0
     assert rows["stall"]["at"] == "F/0:3, F/0:5"
-    assert json.loads(rows["stall"]["numbers"]) == {"rounds": 3, "requests": 2}
+    assert rows["stall"]["numbers"] == {"rounds": 3, "requests": 2}
 
 
 def test_fail_on_a_finding_ends_with_1(tsviz: Tsviz) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.trace.lives import record
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
+from tsviz.replay.slice import write_slice
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
 from tsviz.trace import layout, segments
@@ -208,6 +209,18 @@ def test_a_trace_is_not_merged_with_itself(tmp_path: Path) -> None:
     with pytest.raises(CannotRecord, match=r"expected every trace once, found .*bounded-replay twice"):
         merge_bundles(bundles, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_dumps_of_one_process_with_the_same_rounds_are_not_merged(tmp_path: Path) -> None:
+    """Two slices of one recording that share rounds 5 and 6 are refused by them; two that share none are merged."""
+    bundle = open_bundle(TRACES / "bounded-replay")
+    for name, first, last in (("one", 1, 6), ("two", 5, 9), ("three", 7, 9)):
+        write_slice(bundle, bundle.parts[0], first, last, tmp_path / name)
+    one, two, three = (open_bundle(tmp_path / name) for name in ("one", "two", "three"))
+    with pytest.raises(CannotRecord, match=r"found rounds 5 to 6 of F/0 in both .*one and .*two: they are of one"):
+        merge_bundles([one, two], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert len(merge_bundles([one, three], tmp_path / "out", same=RESTARTS)) == 2
 
 
 def test_a_packed_trace_comes_back_byte_for_byte(tmp_path: Path) -> None:

@@ -12,21 +12,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.trace.lives import record
 from tests.trace.test_ring import STEPS
 from tsviz.cli.main import main
+from tsviz.cli.ringing import Keepers
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.ring.http import HEADER, HTTP_FILE, serve
 from tsviz.replay.ring.keeper import Keeper, Told, keep
-from tsviz.replay.ring.triggers import BadTrigger, watching
+from tsviz.replay.ring.triggers import BadTrigger, Rested, watching
 from tsviz.scheduler import compat
 from tsviz.trace import layout
-from tsviz.trace.reader import open_bundle
+from tsviz.trace.reader import Bundle, open_bundle
 from tsviz.trace.ring import NOTHING_KEPT, TRIGGER_FILE, RingOptions, ring_home, segment_directories
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -248,6 +250,46 @@ def test_a_finding_fires_once_while_it_lasts() -> None:
     (trigger,) = watching(["finding:livelock"])
     bundle = open_bundle(TRACES / "mixed-undeclared-livelock")
     assert [trigger.fired(bundle), trigger.fired(bundle)] == ["finding livelock at F/0:2522", ""]
+
+
+def test_a_condition_that_lasts_fires_again_once_the_ring_holds_only_newer_rounds() -> None:
+    """It holds in every round of a ring of 100: fired at 100, it is quiet while round 100 is kept, and fires at 200."""
+
+    class Lasting:
+        def fired(self, bundle: Bundle) -> str:
+            return f"at {bundle.parts[0].last_round}"
+
+    def ring(last: int) -> Any:
+        moving = SimpleNamespace(node="N", rank=0, meta={"starts_at": max(1, last - 99)}, last_round=last)
+        still = SimpleNamespace(node="N", rank=1, meta={}, last_round=7)
+        return SimpleNamespace(parts=[moving, still])
+
+    trigger = Rested(Lasting())
+    assert [trigger.fired(ring(last)) for last in (100, 101, 199, 200, 201)] == ["at 100", "", "", "at 101", ""]
+
+
+def test_who_waits_for_a_keeper_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, however long it takes."""
+
+    class Slow:
+        stdin, returncode, waits = None, 0, 0
+
+        def poll(self) -> int | None:
+            return 0 if self.waits == 3 else None
+
+        def wait(self, timeout: float) -> None:
+            self.waits += 1
+            raise subprocess.TimeoutExpired("keeper", timeout)
+
+    monkeypatch.setattr("tsviz.cli.ringing._SAY_SECONDS", 0.0)
+    keepers = Keepers()
+    keepers._processes[tmp_path / "out.ring"] = Slow()  # type: ignore[assignment]
+    assert keepers.wait() == []
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(f"tsviz: waiting for the keeper of {tmp_path / 'out.ring'} ")
 
 
 @pytest.mark.parametrize("text", ["finding:never_fits", "finding:nothing", "signal:NONE", "http:x", "sql:", "later"])

@@ -146,6 +146,17 @@ async def test_completion_is_offered_and_taken() -> None:
         assert screen._completion is None
 
 
+async def test_what_is_typed_takes_the_place_of_the_example() -> None:
+    """The example is selected; a query of one's own is not, and is typed on."""
+    async with app_on(FakeDesk()).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot, "F", "R")
+        assert screen._editor.text == "FR"
+        await pilot.press("escape")
+        await pilot.press("escape")
+        screen = await opened(pilot, "O")
+        assert screen._editor.text == "FRO"
+
+
 async def test_enter_behind_a_semicolon_runs() -> None:
     """Elsewhere it begins a line."""
     desk = FakeDesk()

@@ -9,7 +9,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
 from .output import Format
-from .rows import format_option, print_rows
+from .rows import format_option, print_rows, table_of
 from .traces import Place, open_place, parse_place, tell_gaps, unreadable
 from .why import decisions_of
 
@@ -64,7 +64,7 @@ def command(
     if missing and not everything:
         click.echo(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why", err=True)
     if shown:
-        print_rows([_row(one) for one in shown], form)
+        print_rows([_row(one) for one in shown], form, counts="numbers")
     elif form == "json":
         click.echo("[]")
     if not shown:
@@ -75,8 +75,6 @@ def command(
 def _follow(place: Place, form: Format) -> list[Checked]:
     """Check a recording as it grows, and say each finding once; return those of its end."""
     import sys
-
-    import pyarrow as pa
 
     from tsviz.replay.findings.model import RECORDED
     from tsviz.replay.findings.scan import CHECKS, check_part
@@ -94,7 +92,7 @@ def _follow(place: Place, form: Format) -> list[Checked]:
                 key = (one.check.name, str(one.positions[0]))
                 told.setdefault(key, _row(one) | {"at": key[1]})
         if told:
-            novelty.write(pa.Table.from_pylist(list(told.values())))
+            novelty.write(table_of(list(told.values()), "numbers"))
         if now.ended:
             click.echo(f"the recording has ended: {now.rounds:,} rounds", err=True)
     return checked
@@ -125,8 +123,6 @@ def check(bundle: Bundle, part: Part, recorded_only: bool) -> tuple[list[Checked
 
 
 def _row(one: Checked) -> dict[str, Any]:
-    import json
-
     from tsviz.replay.scenario.predicates import Finding
 
     ended = one.ended
@@ -134,7 +130,7 @@ def _row(one: Checked) -> dict[str, Any]:
     requests = ended.requests if isinstance(ended, Finding) else ()
     return {
         "finding": one.check.name, "outcome": one.outcome, "at": ", ".join(map(str, one.positions)) or None,
-        "sentence": one.sentence, "requests": list(requests), "numbers": json.dumps(numbers),
+        "sentence": one.sentence, "requests": list(requests), "numbers": numbers,
     }  # fmt: skip
 
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .exit_codes import CliError, ExitCode
-from .progress import clear_progress
 
 if TYPE_CHECKING:
     from tsviz.trace.ring import RingOptions
@@ -24,6 +22,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _STARTS = 3
 _FINISH_SECONDS = 120.0
 """How long a keeper is waited for that writes out what is kept; it goes on without being waited for."""
+_SAY_SECONDS = 2.0
+"""After so long it is said what is waited for."""
 
 
 def ring_options(function: F) -> F:
@@ -112,21 +112,24 @@ class Keepers:
                     process.stdin.write(str(status).encode())
                     process.stdin.close()
         said = []
-        until = time.monotonic() + _FINISH_SECONDS
+        began = time.monotonic()
+        until = began + _FINISH_SECONDS
         for home, process in self._processes.items():
+            waiting = False
             while process.poll() is None and time.monotonic() < until:
                 try:
                     process.wait(1.0)
                 except subprocess.TimeoutExpired:
-                    if sys.stderr.isatty():
-                        click.echo("\rwriting out what is kept", nl=False, err=True)
+                    if not waiting and time.monotonic() - began >= _SAY_SECONDS:
+                        waiting = True
+                        words = f"waiting for the keeper of {home} to look at the rest and write out what is kept"
+                        click.echo(f"tsviz: {words} ({_FINISH_SECONDS:.0f} s at most)", err=True)
             if process.poll() is None:
                 said.append(f"{home}: its keeper (process {process.pid}) still writes out what is kept")
             elif process.returncode == NOTHING_KEPT:
                 said.append(f"{home}: the recording ended early, and nothing had been committed")
             elif home.is_dir():
                 said.append(f"{home}: its keeper ended early{_why(home)}: `tsviz repair` makes a trace of it")
-        clear_progress()
         return said
 
 

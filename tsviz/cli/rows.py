@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from .output import BINARY, Format, write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,11 +25,19 @@ def format_option(function: F) -> F:
     )(function)
 
 
-def print_rows(rows: Sequence[dict[str, Any]], form: str) -> None:
-    """Write rows (all with the keys of the first) in a format; notes for people go to standard error."""
+def table_of(rows: Sequence[dict[str, Any]], counts: str = "") -> pa.Table:
+    """Return rows (all with the keys of the first) as a table; the column `counts` holds whole numbers by names."""
     import pyarrow as pa
 
-    table = pa.Table.from_pylist(list(rows))
+    if not counts:
+        return pa.Table.from_pylist(list(rows))
+    told = pa.array([list(row[counts].items()) for row in rows], pa.map_(pa.string(), pa.int64()))
+    return pa.table({name: told if name == counts else [row[name] for row in rows] for name in rows[0]})
+
+
+def print_rows(rows: Sequence[dict[str, Any]], form: str, *, counts: str = "") -> None:
+    """Write rows in a format (`table_of` says which); notes for people go to standard error."""
+    table = table_of(rows, counts)
     kind = Format(form)
     out = sys.stdout.buffer
     people = kind not in BINARY and sys.stdout.isatty()

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from tsviz.replay.rows.rows_from import pieces, some
+from tsviz.trace.catalogue import CALLS
 from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of, stopped_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.gaps import LostRounds
@@ -17,6 +18,9 @@ from tsviz.trace.reader import Bundle, Part
 
 SLICE = "slice"
 """How a slice ended, which holds some rounds of a trace."""
+
+_ROWS = ("prefill_rows", "decode_rows", "remote_prefill_rows", "remote_decode_rows")
+"""Columns of a round that count the rows of its plan, also where the rows are not recorded."""
 
 
 def overview(bundle: Bundle) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def _ended(bundle: Bundle, part: Part, end: dict[str, Any] | None, damage: str |
 
 
 def _part(part: Part, ended: str) -> dict[str, Any]:
-    rounds = some(part, "rounds", ("round", "start_ns", "retracted_requests"))
+    rounds = some(part, "rounds", ("round", "start_ns", "retracted_requests", *_ROWS))
     times, ends = pc.min_max(rounds["start_ns"]).as_py(), pc.min_max(rounds["round"]).as_py()
     first_ns = 0 if part.clock == "virtual" else times["min"]  # a virtual clock begins with the run
     counts = _kinds(part)
@@ -61,7 +65,9 @@ def _part(part: Part, ended: str) -> dict[str, Any]:
         "rounds": len(rounds),
         "first_round": ends["min"],
         "last_round": ends["max"],
-        "rows": part.rows("operations"),
+        "rows": part.rows("operations")
+        if part.level != CALLS
+        else sum(pc.sum(rounds[name]).as_py() or 0 for name in _ROWS),
         "requests": part.rows("submissions"),
         "finished": counts["finish"] + counts["succeeded"],
         "aborted": counts["abort"] + counts["failed"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,13 +39,14 @@ def merge_bundles(bundles: Sequence[Bundle], out: Path, *, same: str = RANKS) ->
     """Write the parts of several bundles as one bundle at `out`, on the clock of the first one.
 
     A part whose node and rank are taken gets the next free rank of its node (`same` ranks), or is a later run of that
-    node: `F-2` (restarts). Raises CannotRecord when the path is taken or the bundles do not go together, `TraceError`,
-    OSError.
+    node: `F-2` (restarts). Raises CannotRecord when the path is taken, the bundles do not go together or hold the same
+    rounds of one recording, `TraceError`, OSError.
     """
     paths = [bundle.path.resolve() for bundle in bundles]
     if twice := next((path for index, path in enumerate(paths) if path in paths[:index]), None):
         raise CannotRecord(f"{out}: expected every trace once, found {twice} twice")
     parts = [(bundle, part) for bundle in bundles for part in bundle.parts]
+    _require_apart(parts, out)
     for what, found in (
         ("one token mode", {part.token_mode for _, part in parts}),
         ("one kind of clock", {part.clock for _, part in parts}),
@@ -67,6 +69,26 @@ def merge_bundles(bundles: Sequence[Bundle], out: Path, *, same: str = RANKS) ->
     write_whole(out, {**first, "schema": layout.schema_version(), "meta": {**bundles[0].meta, "merged": merged}},
                 written, _end(bundles, placed))  # fmt: skip
     return placed
+
+
+def _require_apart(parts: Sequence[tuple[Bundle, Part]], out: Path) -> None:
+    """Raise CannotRecord where two parts hold the same rounds of one recording, as dumps of a ring may."""
+    seen: dict[str, list[tuple[Bundle, Part, int]]] = {}
+    for bundle, part in parts:
+        anchor = bundle.description.get("clock_anchor")
+        if not isinstance(anchor, dict) or not anchor.get("wall_ns"):  # repaired, its start is not known
+            continue
+        meta = {name: value for name, value in part.meta.items() if name not in ("starts_at", "crc")}
+        first = int(part.meta.get("starts_at", 1))
+        same = seen.setdefault(json.dumps([anchor, meta], sort_keys=True), [])
+        for other, its, begin in same:
+            both = max(first, begin), min(part.last_round, its.last_round)
+            if both[0] <= both[1]:
+                raise CannotRecord(
+                    f"{out}: expected parts of different recordings, found rounds {both[0]:,} to {both[1]:,} of"
+                    f" {part.node}/{part.rank} in both {other.path} and {bundle.path}: they are of one process"
+                )
+        same.append((bundle, part, first))
 
 
 def _last(part: Part) -> int:

@@ -82,6 +82,30 @@ class FindingTrigger:
         return ""
 
 
+@dataclass
+class Rested:
+    """A trigger that, once it fired, says nothing before the ring holds only newer rounds: no two traces overlap.
+
+    What happens meanwhile is written out then. A part that stands still does not hold the others up.
+    """
+
+    trigger: Watching
+    _until: dict[str, int] = field(default_factory=dict)
+    _owed: str = ""
+
+    def fired(self, bundle: Bundle) -> str:
+        """Look, and say the first of what happened since it fired, once it may. Raises `TraceError`, `QueryError`."""
+        now = self.trigger.fired(bundle)
+        self._owed = self._owed or now
+        parts = {f"{part.node}/{part.rank}": part for part in bundle.parts}
+        held = [parts[name].meta.get("starts_at", 1) <= last for name, last in self._until.items() if name in parts]
+        if not self._owed or (held and all(held)):
+            return ""
+        said, self._owed = self._owed, ""
+        self._until = {name: part.last_round for name, part in parts.items()}
+        return said
+
+
 def watching(texts: list[str]) -> list[Watching]:
     """Return those triggers of a list that look at the kept part. Raises BadTrigger for one that is none at all."""
     found: list[Watching] = []
@@ -94,7 +118,7 @@ def watching(texts: list[str]) -> list[Watching]:
         elif not _from_outside(kind, rest):
             wanted = "sql:PREDICATE, finding:NAME, signal:NAME, http:PORT, end or crash"
             raise BadTrigger(f"expected a trigger {wanted}, found {text!r}")
-    return found
+    return [Rested(trigger) for trigger in found]
 
 
 def check(texts: list[str]) -> None:

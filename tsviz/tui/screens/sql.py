@@ -25,7 +25,7 @@ from tsviz.tui.screens.ask_line import AskLine
 from tsviz.tui.screens.chart import ChartScreen
 from tsviz.tui.screens.over import Jump, Over, bindings_of, keys_of
 from tsviz.tui.screens.standing import stands
-from tsviz.tui.sql_state import MOST_ROWS, ROWS, SqlState
+from tsviz.tui.sql_state import FIRST_TEXT, MOST_ROWS, ROWS, SqlState
 from tsviz.tui.study import Study
 from tsviz.tui.widgets.pane import Pane
 from tsviz.tui.widgets.sql_editor import SqlEditor
@@ -135,6 +135,8 @@ class SqlScreen(Over):
         self._past = len(self.state.history)
         self._editor.focus()
         self._editor.move_cursor(self._editor.document.end)
+        if self.state.text == FIRST_TEXT:  # an example: what is typed takes its place
+            self._editor.select_all()
         if isinstance(self._study.language, Language):
             self._editor.speak(self._study.language)
         else:
