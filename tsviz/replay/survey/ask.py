@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tsviz.replay.diff.sides import MetSome, Sides, met_from_json, sides_from_json
-from tsviz.trace.gaps import LostRounds
 
 if TYPE_CHECKING:
     from tsviz.replay.findings.model import Checked
@@ -203,6 +202,7 @@ def _facts(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Callable[[], F
 
 def _extent(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Index | None]:
     from tsviz.replay.reexecution.index import build_index, open_index
+    from tsviz.trace.gaps import LostRounds
 
     name, last = f"{part.node}/{part.rank}", part.last_round
     lacks = LostRounds(part.table("gaps")).uncounted()
