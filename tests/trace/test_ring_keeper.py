@@ -159,6 +159,17 @@ def test_a_trigger_that_can_never_fire_is_refused_at_the_start(
     assert (ended.value.code, text in said, why in said, list(tmp_path.iterdir())) == (2, True, True, [])
 
 
+def test_a_run_on_virtual_time_says_that_no_trigger_fired(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Three requests in a pool for all of them retract nobody: nothing is written, and nothing of the ring is left."""
+    run = ["record", "--workload", "poisson:requests=3,rate=9,prompt_tokens=8,output_tokens=2", "--pages", "99"]
+    ring = ["--ring", "20s", "--trigger", "sql:rounds.retracted_requests > 0", "--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit) as ended:
+        main([*run, "--scheduler", "twin", "--level", "plans", *ring])
+    assert ended.value.code in (0, None)
+    assert "out: no trigger fired; nothing was kept" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("mode", "code"), [("raise", 1), ("done", 0), ("exit", 7)])
 def test_a_program_under_a_ring_that_ends_badly_leaves_its_last_part(
     real: ModuleType, tmp_path: Path, mode: str, code: int

@@ -17,7 +17,7 @@ from .level import DECISIONS, LEVELS, PLANS, level_of, level_option
 from .model_options import MODEL_NAMES, check_model_options, model_options
 from .params import OutputPath
 from .retaining import retain_option, retention_of
-from .ringing import Keepers, ring_of, ring_options, signals_of
+from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
@@ -139,6 +139,8 @@ def command(
     click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
     for words in keepers.wait():
         click.echo(words, err=True)
+    if flight is not None and not out.exists():
+        click.echo(f"{out}: {nothing_kept(recording.homes)}", err=True)
     for reason, count in requests.skipped.items():
         click.echo(f"{count} input rows skipped: {reason}", err=True)
     print_rows([summary_row(name, summary) for name, summary in summaries.items()], form)

@@ -66,6 +66,14 @@ def signals_of(ring: RingOptions | None) -> list[signal.Signals]:
     return [number for number in named if number is not None]
 
 
+def nothing_kept(rings: list[Path]) -> str:
+    """Return why rings that have ended wrote no trace."""
+    left = [str(home) for home in rings if home.is_dir()]
+    if left:
+        return f"nothing was written out; what is left is in {', '.join(left)}"
+    return "no trigger fired; nothing was kept"
+
+
 class Keepers:
     """Keepers of the rings of one command. One that ends before its recording is started again, a few times."""
 

@@ -14,7 +14,7 @@ from .exit_codes import CliError, ExitCode
 from .level import CALLS, PLANS, level_of, level_option
 from .params import OutputPath
 from .retaining import retain_option, retention_of
-from .ringing import Keepers, ring_of, ring_options, signals_of
+from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
 
 if TYPE_CHECKING:
     from tsviz.adapters.live import LiveOptions
@@ -132,9 +132,7 @@ def _nothing(rings: list[Path]) -> str:
     """Return why there is no trace at the end."""
     if not rings:
         return "no scheduler of tokenspeed_scheduler was built; nothing was recorded"
-    left = [str(home) for home in rings if home.is_dir()]
-    return f"nothing was written out; what is left is in {', '.join(left)}" if left else (
-        "no trigger fired; nothing was kept")  # fmt: skip
+    return nothing_kept(rings)
 
 
 def _await(path: Path) -> None:
