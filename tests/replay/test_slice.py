@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from tsviz.replay.diff.compare import diff
 from tsviz.replay.findings.scan import BY_NAME, check_part
 from tsviz.replay.lost.blame import BEFORE_SLICE, blame, left_out
 from tsviz.replay.overview import overview
@@ -112,6 +113,14 @@ def test_decisions_derived_of_a_slice_are_those_of_the_whole(
             row.pop("item")  # counted from the first decision that is told of a round
         assert [row for row in new if row["round"] >= FIRST] == old
         assert name != "victims" or old
+
+
+def test_a_slice_and_its_origin_do_not_part_in_front_of_its_end(whole: Bundle, sliced: Bundle) -> None:
+    """Rounds, calls and rows that only the whole trace holds, before round 30, are no difference; its end at 45 is."""
+    found = diff(whole.parts[0], sliced.parts[0])
+    assert (found.equal_rounds, found.plans and found.plans.column) == (LAST, "(count)")
+    assert found.inputs is not None and found.inputs.round > LAST
+    assert found.rows is not None and found.rows.round > LAST
 
 
 def test_rows_from_before_a_slice_are_of_none_of_its_plans(sliced: Bundle) -> None:

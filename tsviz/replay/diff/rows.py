@@ -57,16 +57,18 @@ class Difference:
 
 
 def first_plan_difference(left: Part, right: Part) -> tuple[int, Difference | None]:
-    """Return how many rounds are equal from the first on, and the first field behind them that differs.
+    """Return up to which round plans are equal, and the first field behind it that differs.
 
-    Content (ids, tokens, hashes) is compared if both recordings hold it. A recording that ends earlier differs where it
-    ends. Raises `TraceError` when a table cannot be read.
+    Rounds that one of the two does not hold, in front of a slice or in a gap, are not compared; content (ids, tokens,
+    hashes) is if both recordings hold it. A recording that ends earlier differs where it ends. Raises `TraceError` when
+    a table cannot be read.
     """
     full = left.token_mode == right.token_mode == FULL
     both = min(left.last_round, right.last_round)
     different = np.zeros(both + 1, np.bool_)
     for name in ("digest_structural", "digest_content") if full else ("digest_structural",):
         different |= _digests(left, name, both) != _digests(right, name, both)
+    different &= _held(left, both) & _held(right, both)
     rounds = np.flatnonzero(different)
     if not len(rounds):
         if left.last_round == right.last_round:
@@ -81,6 +83,16 @@ def first_plan_difference(left: Part, right: Part) -> tuple[int, Difference | No
     name = "digest_content" if full else "digest_structural"
     sides = (f"{int(_digests(part, name, both)[round_]):016x}" for part in (left, right))
     return round_ - 1, Difference(round_, "rounds", 0, name, *sides)
+
+
+def _held(part: Part, last: int) -> npt.NDArray[np.bool_]:
+    """Return of each round whether its plan was recorded."""
+    rounds = part.table("rounds")
+    found = np.zeros(last + 1, np.bool_)
+    numbers = column(rounds, "round")
+    there = (numbers <= last) & rounds["digest_structural"].is_valid().to_numpy()
+    found[numbers[there]] = True
+    return found
 
 
 def _digests(part: Part, name: str, last: int) -> npt.NDArray[np.uint64]:
@@ -125,7 +137,7 @@ def first_input_difference(left: Part, right: Part) -> Difference | None:
         wanted = [c for c in columns if c not in _SAME_PAGES or same_pages]
         if name == "events" and full:
             wanted.append("tokens")
-        difference = _first_row(name, left.table(name), right.table(name), wanted)
+        difference = _first_row(name, *_from_both(left, right, name), wanted)
         if difference is not None:
             found.append(difference)
     # A call that holds one event more says less than the event.
@@ -138,7 +150,17 @@ def first_row_difference(left: Part, right: Part) -> Difference | None:
     Slots, pages and counters are left out: with another pool they differ from the first round on and mean nothing.
     Raises `TraceError` when a table cannot be read.
     """
-    return _first_row("operations", left.table("operations"), right.table("operations"), _DECIDED)
+    return _first_row("operations", *_from_both(left, right, "operations"), _DECIDED)
+
+
+def _from_both(left: Part, right: Part, name: str) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of a table from the first round that both hold: a slice has some from before it, not all."""
+    first = max(part.meta.get("starts_at", 1) for part in (left, right))
+    tables = left.table(name), right.table(name)
+    if first == 1:
+        return tables
+    one, other = (table.filter(pa.array(column(table, "round") >= first)) for table in tables)
+    return one, other
 
 
 def _first_row(name: str, left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Difference | None:
