@@ -9,8 +9,10 @@ recorder never waits for it; killed, it can be started again, or `tsviz repair O
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -182,7 +184,7 @@ class Keeper:
 class Told:
     """What is told of the program by whoever started this keeper, on the input: its exit code, once it has ended."""
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: BinaryIO | io.FileIO) -> None:
         self.done = threading.Event()
         self.status = 0
         self._source, self._ended = source, 0.0
@@ -239,6 +241,8 @@ def keep(home: Path, told: Told | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # `tsviz run` holds its program's signals, and started this
     with contextlib.suppress(OSError):
         os.nice(10)
-    sys.exit(keep(Path(sys.argv[1]), Told(sys.stdin.buffer) if TOLD in sys.argv[2:] else None))
+    told_on = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115  # no lock that outlives the end
+    sys.exit(keep(Path(sys.argv[1]), Told(told_on) if TOLD in sys.argv[2:] else None))
