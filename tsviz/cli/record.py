@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from .exit_codes import CliError, ExitCode
-from .level import DECISIONS, LEVELS, PLANS, level_of, level_option
+from .level import DECISIONS, LEVELS, PLANS, level_option
 from .model_options import MODEL_NAMES, check_model_options, model_options
 from .params import OutputPath
 from .retaining import retain_option, retention_of
@@ -89,9 +89,9 @@ def command(
         requests = load(workload, plan.workload) if workload is not None else None
     except WorkloadError as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    flight = ring_of(ring, trigger, keep)
+    level = level or (PLANS if scheduler == "real" else DECISIONS)
+    flight = ring_of(ring, trigger, keep, level)
     limits = retention_of(retain, flight)
-    level = level_of(level, flight, otherwise=PLANS if scheduler == "real" or flight is not None else DECISIONS)
     if level == DECISIONS and scheduler == "real":
         raise CliError(
             ExitCode.USAGE, "the real scheduler does not say why",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .level import CALLS, PLANS, level_of, level_option
+from .level import CALLS, PLANS, level_option
 from .params import OutputPath
 from .retaining import retain_option, retention_of
 from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
@@ -64,10 +64,11 @@ def command(
     if any(path.exists() for path in bundle_paths(out)[:2]):
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
     with held() as mask:
-        flight, keepers = ring_of(ring, trigger, keep), Keepers(told=True)
+        level = level or PLANS
+        flight, keepers = ring_of(ring, trigger, keep, level), Keepers(told=True)
         limits = retention_of(retain, flight)
         options = LiveOptions(
-            str(out.absolute()), tokens, level_of(level, flight, otherwise=PLANS),
+            str(out.absolute()), tokens, level,
             None if flight is None else flight.values(), keeper=False,
             retention=None if limits is None else limits.values(),
         )  # fmt: skip

@@ -120,14 +120,13 @@ class BundleWriter:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`. At level `decisions` the recorder is also the scheduler's
-        observer; a flight recorder keeps plans. `read` reads one plan.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan.
         """
         directory = layout.part_directory(self.path, node, rank)
         about = {
             "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
             "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
-            "level": level if self._ring is None else PLANS,
+            "level": level,
         }  # fmt: skip
         recorder = Recorder(now_ns)
         try:

@@ -4,6 +4,9 @@ A *sealed* segment holds what came before as far as its rounds need it: requests
 state of the twin as a keyframe (`slice.py`). The one behind it is sealed by joining the two and cutting the join at its
 start; then the older one is dropped, whole: each round is re-executed once, at that point. Rows of segments have the
 numbers of submissions that the recorder gave; a trace counts its own from 0, so `ids` says which they are.
+
+Where only calls are recorded (level `calls`) the plans of what is dropped are made again for that, since a sealed
+segment carries the last row and the tables of every live request; of its own rounds it has no plans.
 """
 
 from __future__ import annotations
@@ -19,8 +22,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tsviz.replay.keyframes.keyframe import keyframe_row, recorded_keyframe
-from tsviz.replay.slice import write_slice
+from tsviz.replay.reexecution.plans import plans_again
+from tsviz.replay.slice import Sliced, write_slice
 from tsviz.trace import layout, privacy
+from tsviz.trace.catalogue import CALLS, DECISIONS, PLANS, TABLES
 from tsviz.trace.drafts import draft
 from tsviz.trace.hot import HotTables
 from tsviz.trace.reader import open_bundle
@@ -48,6 +53,7 @@ class PartRing:
         self._raw, self.description = directory, description
         self.meta: dict[str, Any] = layout.read_json(directory / layout.PART_FILE)
         self.name = f"{self.meta['node']}/{self.meta['rank']}"
+        self._tables = TABLES if self.meta["level"] == DECISIONS else RECORDED
         self._kept = home / KEPT / directory.name
         self._kept.mkdir(parents=True, exist_ok=True)
         self.said = ""
@@ -135,13 +141,13 @@ class PartRing:
 
     def _join(self, segments: list[Path], *, gaps: bool) -> tuple[WholePart, npt.NDArray[np.int64]]:
         start: dict[str, Any] = {}
-        tables: dict[str, list[pa.Table]] = {name: [] for name in RECORDED}
+        tables: dict[str, list[pa.Table]] = {name: [] for name in self._tables}
         ids: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         last = (0, -1)
         if self._sealed is not None:
             part = self._bundle()
-            for name in RECORDED:
-                tables[name].append(part.table(name))
+            for name, found in tables.items():
+                found.append(part.table(name))
             start = {"starts_at": part.meta["starts_at"]}
             ids = np.array(layout.read_json(self._sealed / _IDS)["ids"], np.int64)
             last = (part.last_round, last_call(part.table("calls")))
@@ -149,7 +155,8 @@ class PartRing:
         for path in segments:
             hot = HotTables(path)
             read = {
-                name: pa.Table.from_batches(list(hot.batches(table)), table.schema) for name, table in RECORDED.items()
+                name: pa.Table.from_batches(list(hot.batches(table)), table.schema)
+                for name, table in self._tables.items()
             }
             ids = np.concatenate([ids, read["submissions"]["submission"].to_numpy()])
             for name, rows in pages.merged(read).items():
@@ -174,20 +181,32 @@ class PartRing:
         ]  # fmt: skip
         return pa.Table.from_pylist(rows, RECORDED["gaps"].schema)
 
+    def with_plans(self, whole: WholePart, place: Path) -> WholePart:
+        """Return what `joined` gave with its plans, made again where only calls are recorded (in the folder `place`).
+
+        Raises `TraceError`, OSError.
+        """
+        if self.meta["level"] != CALLS:
+            return whole
+        write_whole(place, self.description, [whole], {})
+        made = plans_again(open_bundle(place).parts[0], whole.last_round + 1)
+        return WholePart(
+            {**whole.meta, "level": PLANS}, {**whole.tables, **made.tables}, whole.last_round, whole.last_seq
+        )
+
     def advance(self) -> None:
         """Seal the segment behind the oldest one and drop that, whole. Raises `TraceError`, OSError."""
         behind = self.segments()
         old, new = ([], behind[0]) if self._sealed is not None else ([behind[0]], behind[1])
         part, ids = self._join([*old, new], gaps=False)
-        before = self._join(old, gaps=False)[0]
-        first, last = before.last_round + 1, HotTables(new).last_round
+        first = self._join(old, gaps=False)[0].last_round + 1
         with draft(self._kept, "sealing-", own=True) as place:
-            write_whole(place / "joined", self.description, [part], {})
-            joined = open_bundle(place / "joined")
             made = place / "sealed"
-            sliced = write_slice(joined, joined.parts[0], first, last, made / _BUNDLE)
-            begin = before.meta.get("starts_at", 1)
-            dropped = self._dropped + Counter({name: _inside(rows, begin) for name, rows in before.tables.items()})
+            sliced = self._cut(part, first, HotTables(new).last_round, place, made / _BUNDLE)
+            begin = part.meta.get("starts_at", 1)
+            dropped = self._dropped + Counter(
+                {name: _inside(rows, begin, first) for name, rows in part.tables.items() if name != "keyframes"}
+            )
             kept = [int(ids[number]) for number in sliced.submissions]
             said = sliced.no_keyframe
             layout.write_json(made / _IDS, {"ids": kept, "dropped": dict(dropped), "said": said})
@@ -197,6 +216,25 @@ class PartRing:
         for path in (gone, *old, new):
             if path is not None:
                 shutil.rmtree(path, ignore_errors=True)
+
+    def _cut(self, part: WholePart, first: int, last: int, place: Path, out: Path) -> Sliced:
+        """Write a part from round `first` on, with the state there, as the bundle `out`; drafts lie in `place`."""
+        write_whole(place / "joined", self.description, [part], {})
+        joined = open_bundle(place / "joined")
+        if self.meta["level"] != CALLS:
+            return write_slice(joined, joined.parts[0], first, last, out)
+        made = plans_again(joined.parts[0], first)
+        with_plans = WholePart(
+            {**part.meta, "level": PLANS}, {**part.tables, **made.tables}, part.last_round, part.last_seq
+        )
+        write_whole(place / "planned", self.description, [with_plans], {})
+        planned = open_bundle(place / "planned")
+        sliced = write_slice(planned, planned.parts[0], first, last, out, keyframe=made.keyframe)
+        directory = layout.part_directory(out, part.meta["node"], part.meta["rank"])
+        layout.write_json(
+            directory / layout.PART_FILE, {**layout.read_json(directory / layout.PART_FILE), "level": CALLS}
+        )
+        return sliced
 
 
 def _has_commits(path: Path) -> bool:
@@ -208,6 +246,7 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def _inside(rows: pa.Table, first: int) -> int:
-    """Return how many rows of a table are of rounds from `first` on: not of what a slice carries along."""
-    return int(np.count_nonzero(rows["round"].to_numpy() >= first))
+def _inside(rows: pa.Table, first: int, end: int) -> int:
+    """Return how many rows of a table are of rounds from `first` on and in front of `end`: not of what is carried."""
+    rounds = rows["round"].to_numpy()
+    return int(np.count_nonzero((rounds >= first) & (rounds < end)))

@@ -103,9 +103,14 @@ class Keeper:
         """Have the triggers look at what is kept, and write it out if one fires."""
         began = time.monotonic()
         with draft(self.home, "looking-", own=True) as place:
-            bundle = place / "bundle"
-            self._write(bundle, "")
-            opened = open_bundle(bundle)
+            parts = [part for part in self.parts() if part.last_round()]
+            kept = [part.joined() for part in parts]
+            planned = [
+                part.with_plans(whole, place / part.name.replace("/", "."))
+                for part, whole in zip(parts, kept, strict=True)
+            ]
+            write_whole(place / "bundle", parts[0].description, planned, self._end(""))
+            opened = open_bundle(place / "bundle")
             reasons = []
             for trigger in self._watching:
                 try:
@@ -114,8 +119,7 @@ class Keeper:
                     self._problem(str(error))
             fired = [reason for reason in reasons if reason]
             if fired:
-                layout.write_json(bundle / layout.END_FILE, self._end("; ".join(fired)))
-                bundle.rename(self._free())
+                write_whole(self._free(), parts[0].description, kept, self._end("; ".join(fired)))
         self._looked = time.monotonic()
         self._cost = self._looked - began
 
