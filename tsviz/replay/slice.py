@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tsviz.replay.keyframes.book import Keyframe
-from tsviz.replay.keyframes.keyframe import keyframe_row
+from tsviz.replay.keyframes.keyframe import keyframe_table
 from tsviz.replay.recorded.life_of import HeldTables, life_of
 from tsviz.replay.recorded.lives import Lives
 from tsviz.replay.reexecution.reach import reach
@@ -87,8 +87,8 @@ def write_slice(
     numbers[kept] = np.arange(len(kept))
     tables = {name: _renumbered(table, numbers) for name, table in tables.items()}
     if isinstance(keyframe, Keyframe):
-        row = keyframe_row(_renumbered_keyframe(keyframe, int(np.searchsorted(life.submitted, first)), numbers))
-        tables["keyframes"] = pa.Table.from_pylist([row], TABLES["keyframes"].schema)
+        here = _renumbered_keyframe(keyframe, int(np.searchsorted(life.submitted, first)), numbers)
+        tables["keyframes"] = keyframe_table([here])
     try:
         _write(bundle, part, tables, first, last, out)
     except BaseException:

@@ -13,17 +13,21 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tsviz.replay.keyframes.keyframe import keyframe_table
+from tsviz.replay.reexecution.behind_gaps import keyframes_behind_gaps
 from tsviz.replay.reexecution.plans import plans_again
 from tsviz.replay.slice import Sliced, write_slice
 from tsviz.trace import layout
 from tsviz.trace.catalogue import CALLS, PLANS
 from tsviz.trace.drafts import draft
+from tsviz.trace.gaps import LostRounds
 from tsviz.trace.hot import HotTables
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.tables import RECORDED
@@ -146,6 +150,18 @@ class PartRing(KeptPart):
             directory / layout.PART_FILE, {**layout.read_json(directory / layout.PART_FILE), "level": CALLS}
         )
         return sliced
+
+
+def behind_gaps(whole: WholePart, description: Mapping[str, Any], place: Path) -> WholePart:
+    """Return what is kept with the state behind each gap in it, too; drafts lie in the folder `place`.
+
+    Raises `TraceError`, OSError.
+    """
+    if not LostRounds(whole.tables["gaps"]):
+        return whole
+    write_whole(place, description, [whole], {})
+    found = keyframe_table(keyframes_behind_gaps(open_bundle(place).parts[0]))
+    return replace(whole, tables={**whole.tables, "keyframes": pa.concat_tables([whole.tables["keyframes"], found])})
 
 
 def _size(path: Path) -> int:

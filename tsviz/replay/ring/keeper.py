@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,10 +28,10 @@ from tsviz.trace.layout import RING_FILE
 from tsviz.trace.lock import ALIVE, GONE, recorder_of
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.ring import NOTHING_KEPT, SUFFIX, TOLD, TRIGGER_FILE
-from tsviz.trace.whole import write_whole
+from tsviz.trace.whole import WholePart, write_whole
 
 from .http import serve
-from .join import PartRing
+from .join import PartRing, behind_gaps
 from .triggers import END, QueryError, Watching, watching
 
 POLL_SECONDS = 0.1
@@ -119,7 +120,7 @@ class Keeper:
                     self._problem(str(error))
             fired = [reason for reason in reasons if reason]
             if fired:
-                write_whole(self._free(), parts[0].description, kept, self._end("; ".join(fired)))
+                self._put(self._free(), parts[0].description, kept, "; ".join(fired))
         self._looked = time.monotonic()
         self._cost = self._looked - began
 
@@ -133,7 +134,13 @@ class Keeper:
 
     def _write(self, path: Path, reason: str) -> None:
         parts = [part for part in self.parts() if part.last_round()]
-        write_whole(path, parts[0].description, [part.joined() for part in parts], self._end(reason))
+        self._put(path, parts[0].description, [part.joined() for part in parts], reason)
+
+    def _put(self, path: Path, description: Mapping[str, Any], kept: list[WholePart], reason: str) -> None:
+        """Write what is kept, with the state behind each gap in it."""
+        with draft(self.home, "writing-", own=True) as place:
+            whole = [behind_gaps(part, description, place / str(number)) for number, part in enumerate(kept)]
+            write_whole(path, description, whole, self._end(reason))
 
     def _end(self, reason: str) -> dict[str, Any]:
         names = {part.name: {"reason": f"ring: {reason}"} for part in self._parts.values()}

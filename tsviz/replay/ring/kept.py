@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tsviz.replay.keyframes.keyframe import keyframe_row, recorded_keyframe
+from tsviz.replay.keyframes.keyframe import keyframe_table, recorded_keyframe
 from tsviz.trace import layout, privacy
 from tsviz.trace.catalogue import DECISIONS, TABLES
 from tsviz.trace.hot import HotTables
@@ -113,9 +113,8 @@ class KeptPart:
                 last = (hot.last_round, hot.last_seq)
         whole = {name: pa.concat_tables(found).unify_dictionaries() for name, found in tables.items()}
         if self.meta["tokens"] != FULL and whole["keyframes"].num_rows:
-            keyframe = recorded_keyframe(self._bundle(), whole["keyframes"])
-            known = with_known_tokens(keyframe, whole, self._bundle().prefix_tokens)
-            whole["keyframes"] = pa.Table.from_pylist([keyframe_row(known)], RECORDED["keyframes"].schema)
+            keyframe = recorded_keyframe(self._bundle(), int(start["starts_at"]))
+            whole["keyframes"] = keyframe_table([with_known_tokens(keyframe, whole, self._bundle().prefix_tokens)])
         if self.meta["tokens"] == FULL:
             whole |= used_pages(whole)
         if gaps and start:
