@@ -13,7 +13,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .level import CALLS, PLANS, level_option
 from .params import OutputPath
-from .retaining import retain_option, retention_of
+from .retaining import retain_option, retention_of, tell_removed
 from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def command(
     bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
     for path in bundles:
         _finish(path, quiet)
+        if not quiet:
+            tell_removed(path)
     if not bundles and not said and not quiet and not os.fstat(failed).st_size:
         click.echo(f"tsviz: {_nothing(rings)}", err=True)
     vanish(status)

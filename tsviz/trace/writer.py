@@ -23,7 +23,7 @@ from .errors import CannotRecord, FellBehind
 from .lock import RecordingLock
 from .plan_fields import PlanFields, read_plan
 from .recorder import Recorder, drop
-from .retention import RETENTION_FILE, Limits, Retention
+from .retention import Limits, Retention
 from .ring import RingOptions, Rotation
 from .tokens import FULL, MODES
 from .written_part import WrittenPart
@@ -79,8 +79,7 @@ class BundleWriter:
                 check_free(path)
             self._anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
             self._write_bundle_file()
-            if retention is not None:
-                layout.write_json(path / RETENTION_FILE, retention.values())
+            self._limits.write()
             self._recording = RecordingLock(path)
         except OSError as error:
             with contextlib.suppress(OSError):  # only what is empty
