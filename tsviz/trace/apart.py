@@ -25,6 +25,7 @@ from typing import Any
 
 from . import layout
 from .backlog import LOOK_SECONDS, Backlog
+from .bundle_folder import check_free
 from .catalogue import PLANS
 from .endings import say_stopped
 from .entries import EventReader
@@ -34,7 +35,6 @@ from .retention import Retention
 from .ring import RingOptions
 from .tokens import FULL, MODES
 from .wire import Encoder
-from .writer import check_free
 
 HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""
