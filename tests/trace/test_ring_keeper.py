@@ -29,6 +29,8 @@ from tsviz.replay.ring.triggers import BadTrigger, Rested, watching
 from tsviz.scheduler import compat
 from tsviz.trace import layout
 from tsviz.trace.catalogue import CALLS, DECISIONS, PLANS
+from tsviz.trace.endings import say_stopped
+from tsviz.trace.errors import FellBehind
 from tsviz.trace.reader import Bundle, open_bundle
 from tsviz.trace.ring import NOTHING_KEPT, TRIGGER_FILE, RingOptions, ring_home, segment_directories
 
@@ -104,6 +106,20 @@ def test_a_recorder_that_died_is_a_crash_that_is_written_out(ringed: Callable[..
     (home / "recording.lock").touch()
     assert keep(home) == 0
     assert overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"].startswith("ring: crash: ")
+
+
+def test_a_recording_that_had_to_stop_says_why_in_what_is_written_out(
+    ringed: Callable[..., Path], tmp_path: Path
+) -> None:
+    """It was not closed, and its program goes on: the reason that the recorder left is that of the trace."""
+    home = ringed("finding:livelock")
+    (home / "end.json").unlink()
+    (home / "recording.lock").touch()
+    say_stopped(home, FellBehind("101 entries waited to be written, more than 100"))
+    assert keep(home) == 0
+    ended = overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"]
+    assert ended.startswith("ring: crash: recording had to stop, 20")
+    assert ended.endswith("FellBehind: 101 entries waited to be written, more than 100")
 
 
 @pytest.mark.parametrize(

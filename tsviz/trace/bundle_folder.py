@@ -58,9 +58,7 @@ class BundleFolder:
         self._describe()
 
     def stopped(self, error: BaseException, *, hangs: bool) -> None:
-        """Say why recording ended; `hangs`: the disk does, so that nobody waits for it. A ring's keeper tells it."""
-        if self._ring is not None:
-            return
+        """Say why recording had to stop; `hangs`: the disk does, so that nobody waits for it."""
         if hangs:
             threading.Thread(target=say_stopped, args=(self.path, error), daemon=True).start()
         else:

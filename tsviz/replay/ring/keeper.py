@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 from tsviz.trace import layout
 from tsviz.trace.drafts import draft
+from tsviz.trace.endings import stopped_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.layout import RING_FILE
 from tsviz.trace.lock import ALIVE, GONE, recorder_of
@@ -168,7 +169,8 @@ class Keeper:
     def crash(self, *, closed: bool, status: int = 0) -> str:
         """Return why the end is a crash, empty for one that is none; `status` is the exit code of the program."""
         if not closed:
-            return "the process ended without closing the recording"
+            stopped = stopped_of(self.home)
+            return f"recording had to stop, {stopped}" if stopped else "the process ended without closing the recording"
         try:
             words = layout.read_json(self.home / layout.END_FILE).get("crash")
         except TraceError:
