@@ -15,6 +15,7 @@ import pytest
 from tsviz.adapters.tokenspeed import PackageMissing, load_real
 
 os.environ.setdefault("SPDLOG_LEVEL", "off")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes are started, which would compile everything
 # Started in the background by a shell, everything below would ignore interrupts, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 _CACHE = tempfile.mkdtemp(prefix="tsviz-tests-")
