@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .level import CALLS, PLANS, level_of, level_option
+from .level import CALLS, PLANS, level_option
 from .params import OutputPath
-from .retaining import retain_option, retention_of
+from .retaining import retain_option, retention_of, tell_removed
 from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
 
 if TYPE_CHECKING:
@@ -64,10 +64,11 @@ def command(
     if any(path.exists() for path in bundle_paths(out)[:2]):
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
     with held() as mask:
-        flight, keepers = ring_of(ring, trigger, keep), Keepers(told=True)
+        level = level or PLANS
+        flight, keepers = ring_of(ring, trigger, keep, level), Keepers(told=True)
         limits = retention_of(retain, flight)
         options = LiveOptions(
-            str(out.absolute()), tokens, level_of(level, flight, otherwise=PLANS),
+            str(out.absolute()), tokens, level,
             None if flight is None else flight.values(), keeper=False,
             retention=None if limits is None else limits.values(),
         )  # fmt: skip
@@ -92,6 +93,8 @@ def command(
     bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
     for path in bundles:
         _finish(path, quiet)
+        if not quiet:
+            tell_removed(path)
     if not bundles and not said and not quiet and not os.fstat(failed).st_size:
         click.echo(f"tsviz: {_nothing(rings)}", err=True)
     vanish(status)
