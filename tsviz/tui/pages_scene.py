@@ -24,7 +24,7 @@ class LivePages(Protocol):
 
 
 class Pages(Protocol):
-    """The pages of one part at every round (`tsviz.replay.pages.map.PagesHistory`)."""
+    """The pages of one part at every round (`tsviz.replay.pages.map.PagesHistory`, `large.LargePages`)."""
 
     @property
     def live(self) -> LivePages:
@@ -39,8 +39,12 @@ class Pages(Protocol):
         """Return the pages of a request behind the plan of a round, by group."""
         ...
 
-    def life(self, group: int, page: int) -> PageLife:
-        """Return what happened to a page, in order."""
+    def life(self, group: int, page: int, round_: int) -> PageLife:
+        """Return what happened to a page, in order; of a large part in the rounds around one."""
+        ...
+
+    def event_beyond(self, group: int, page: int, round_: int, step: int) -> int | None:
+        """Return the next (`step` 1) or previous (-1) round of its life beyond what `life` tells around a round."""
         ...
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tsviz.replay.rows.lifetimes import NEVER, Longs, column
-from tsviz.trace.reader import Part
 
 from .spells import Layout, mapped
+from .window import PagesPart
 
 
 class Tickets:
     """One row a device page that a store pins or a load fills, with the rounds of its beginning and end."""
 
-    def __init__(self, part: Part, layout: Layout) -> None:
+    def __init__(self, part: PagesPart, layout: Layout) -> None:
         """Raises `TraceError` when a table cannot be read."""
         transfers, events = part.table("transfers"), part.table("events")
         load = mapped(transfers, "kind", {"load_back": 1}) == 1

@@ -108,3 +108,10 @@ class PageLife:
     page: int
     events: tuple[PageEvent, ...]
     complete: bool
+    rounds: tuple[int, int] = (0, 0)
+    """The first and the last round of which it tells, where these are not all rounds of the trace; else zeros."""
+
+    def tells(self, place: tuple[int, int] | None, round_: int) -> bool:
+        """Return whether it is the life of this (group, page) in a round."""
+        first, last = self.rounds
+        return (self.group, self.page) == place and (not last or first < round_ <= last)

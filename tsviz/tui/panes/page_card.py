@@ -99,9 +99,12 @@ def _cached(scene: PagesScene, pages: PagesMap, group: int, page: int, width: in
 def _life(scene: PagesScene, life: PageLife, width: int) -> list[Document]:
     here = sum(1 for event in life.events if event.round <= scene.round)
     note = counted(len(life.events), "event") + ("" if life.complete else ", evictions not known")
+    if any(life.rounds):
+        note = f"{counted(len(life.events), 'event')}, rounds {life.rounds[0]:,} to {life.rounds[1]:,}"
     head = [heading(" life", note + " ", width)]
     if not life.events:
-        return [Lines((*head, line(Span(" It was never held.", "dim"))))]
+        words = "Nothing in these rounds; [ and ] look further." if any(life.rounds) else "It was never held."
+        return [Lines((*head, line(Span(f" {words}", "dim"))))]
     lines = Lazy(len(life.events), partial(_event_line, life.events, here, width), focus=max(here - 1, 0))
     return [Lines(head), lines]
 

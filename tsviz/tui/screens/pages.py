@@ -62,6 +62,13 @@ class PagesScreen(OpaqueScreen[Left]):
             super().__init__()
             self.asked, self.found, self.life, self.lit = asked, found, life, lit
 
+    class Beyond(Message):
+        """The round of an event that was looked for from round `here`, or in words why there is none."""
+
+        def __init__(self, here: int, found: int | None, words: str) -> None:
+            super().__init__()
+            self.here, self.found, self.words = here, found, words
+
     class Live(Message):
         """The map with what is live in it, or why there is none; an empty text: not yet."""
 
@@ -143,8 +150,8 @@ class PagesScreen(OpaqueScreen[Left]):
             pages = view.pages
             found = scene.map if scene.map is not None and scene.map.round == scene.round else pages.at(scene.round)
             where = place(found, scene.group, scene.parent, scene.child)
-            known = scene.life if scene.life is not None and (scene.life.group, scene.life.page) == where else None
-            life = None if where is None else known or pages.life(*where)
+            known = scene.life if scene.life is not None and scene.life.tells(where, found.round) else None
+            life = None if where is None else known or pages.life(*where, found.round)
             lit = () if scene.lit is None else pages.held(scene.lit, found.round)
         except Exception as error:  # whatever a view raises is shown, and the screen lives on
             self.post_message(self.Ready(asked, f"{type(error).__name__}: {error}", None, ()))
@@ -220,7 +227,29 @@ class PagesScreen(OpaqueScreen[Left]):
         behind = [r for r in rounds if r > here] if step > 0 else [r for r in rounds if r < here][::-1]
         if behind:
             return self.go(behind[0])
-        return self.put(message=f"Nothing happened to this page {'after' if step > 0 else 'before'} round {here:,}.")
+        if life is not None and any(life.rounds):
+            self._fetcher.do("pages event", partial(self._fetch_beyond, life, here, step))
+            return self.put(message="Looking through the rounds beyond …")
+        return self.put(message=_nothing(here, step))
+
+    def _fetch_beyond(self, life: PageLife, here: int, step: int, view: RecordedView) -> None:
+        """Run on the fetching thread: look for an event of a page outside the rounds that its life tells of."""
+        if isinstance(view, PagesView):
+            try:
+                found = view.pages.event_beyond(life.group, life.page, here, step)
+            except Exception as error:  # whatever a view raises is shown, and the screen lives on
+                self.post_message(self.Beyond(here, None, f"{type(error).__name__}: {error}"))
+            else:
+                self.post_message(self.Beyond(here, found, _nothing(here, step)))
+
+    def on_pages_screen_beyond(self, event: Beyond) -> None:
+        """Go to the event, unless another round was gone to meanwhile."""
+        if event.here != self.scene.round:
+            return
+        if event.found is None:
+            self.put(message=event.words)
+        else:
+            self.go(event.found)
 
     def action_goto(self) -> None:
         """Ask where to go."""
@@ -366,3 +395,7 @@ class PagesScreen(OpaqueScreen[Left]):
                 self._ask(lit=submission, lit_name=names.get(submission, ""))
             case ("action", str() as action):
                 await self.run_action(action)
+
+
+def _nothing(here: int, step: int) -> str:
+    return f"Nothing happened to this page {'after' if step > 0 else 'before'} round {here:,}."
