@@ -223,3 +223,32 @@ def test_the_life_of_a_page_goes_on_beyond_a_stretch(monkeypatch: pytest.MonkeyP
     assert pages.event_beyond(0, 1, 60, 1) == next(r for r in taken if r > 92)
     assert pages.event_beyond(0, 1, 60, -1) == next(r for r in reversed(taken) if r < 28)
     assert pages.event_beyond(0, 1, open_bundle(path).part().last_round, 1) is None
+
+
+@pytest.mark.parametrize("incident", ["bounded-replay", "retract-and-grant"])
+def test_the_pools_of_all_groups_are_the_pool(incident: str) -> None:
+    """In every round the occupied and the active parents of the groups add up to what the scheduler counts."""
+    bundle = open_bundle(INCIDENTS / incident)
+    build_index(bundle.part())
+    view, last = open_view(bundle), bundle.part().last_round
+    assert isinstance(view, PartView)
+    pools = [view.pages.group_pool(group, 1, last, last) for group in range(len(view.head.groups))]
+    occupied = [sum(each) for each in zip(*(pool.occupied_parents for pool in pools), strict=True)]
+    active = [sum(each) for each in zip(*(pool.active_parents for pool in pools), strict=True)]
+    assert tuple(occupied) == view.pool_history(1, last, last)
+    assert tuple(active) == view.active_history(1, last, last)
+    (coarse,) = view.pages.group_pool(0, 1, last, 1).occupied_parents
+    assert coarse == max(pools[0].occupied_parents)
+
+
+@pytest.mark.usefixtures("stretches")
+def test_the_pool_of_a_group_of_a_large_part_is_that_of_a_stretch() -> None:
+    """64 rounds are told as of the whole part, as far as tables hold pages; for more it says how many it tells."""
+    part = open_bundle(INCIDENTS / "retract-and-grant").part()
+    view = open_view(open_bundle(INCIDENTS / "retract-and-grant"))
+    assert isinstance(view, PartView) and isinstance(view.pages, LargePages)
+    build_index(part)
+    told = view.pages.group_pool(0, 100, 163, 64)
+    assert told.active_parents == open_view(open_bundle(INCIDENTS / "retract-and-grant")).active_history(100, 163, 64)  # type: ignore[attr-defined]
+    refused = view.pages.group_pool(0, 100, 164, 65)
+    assert refused.active_parents == () and "at most 64 rounds" in refused.words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from tsviz.replay.pages.values import PageLife, PagesMap
+from tsviz.replay.pages.values import GroupPool, PageLife, PagesMap
 from tsviz.replay.recorded.snapshot import TraceHead
 from tsviz.tui.key import Key
 from tsviz.tui.pages_keys import PAGES_KEYS
@@ -33,6 +33,10 @@ class Pages(Protocol):
 
     def at(self, round_: int) -> PagesMap:
         """Return the map behind the plan of a round."""
+        ...
+
+    def group_pool(self, group: int, first_round: int, last_round: int, buckets: int) -> GroupPool:
+        """Return the pool of one group in each of at most `buckets` equal pieces of the rounds, both included."""
         ...
 
     def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:

@@ -23,7 +23,7 @@ from .live import LivePageSource
 from .map import PagesHistory
 from .open import Decided, decided_of, retracted
 from .spells import layout_of, mapped
-from .values import PageLife, PagesMap
+from .values import GroupPool, PageLife, PagesMap
 from .window import DecidedWindow, PartWindow, RowReaders
 
 REACH_ROUNDS = 512
@@ -77,11 +77,15 @@ class LargePages:
             if (first < round_ or first <= least) and round_ <= last:
                 self._kept.move_to_end((first, last))
                 return history
-        first, last = max(round_ - self._reach, least), min(round_ + self._reach, most)
+        first, last = self._stretch(round_)
         self._kept[first, last] = made = self._make(first, last)
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         return made
+
+    def _stretch(self, round_: int) -> tuple[int, int]:
+        least, most = self._numbers
+        return max(round_ - self._reach, least), min(round_ + self._reach, most)
 
     def _make(self, first: int, last: int) -> PagesHistory:
         life, told = self._source.life, self._absences()
@@ -102,6 +106,19 @@ class LargePages:
     def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:
         """Return the pages of a request behind the plan of a round, by group. Raises `TraceError`."""
         return self._around(round_).held(submission, round_)
+
+    def group_pool(self, group: int, first_round: int, last_round: int, buckets: int) -> GroupPool:
+        """Return the pool of one group in each of at most `buckets` equal pieces of the rounds, both included.
+
+        Not of more rounds than a stretch has. Raises `TraceError`.
+        """
+        most = 2 * self._reach
+        if last_round - first_round >= most:
+            return GroupPool((), (), f"of this large trace at most {most:,} rounds at once: + zooms in")
+        history = self._around((first_round + last_round) // 2)
+        if not history.rounds[0] <= first_round <= last_round <= history.rounds[1]:
+            history = self._make(*self._stretch((first_round + last_round) // 2))
+        return history.group_pool(group, first_round, last_round, buckets)
 
     def life(self, group: int, page: int, round_: int) -> PageLife:
         """Return what happened to a page of a group up to the end of the stretch around a round, in order.

@@ -18,12 +18,13 @@ from tsviz.replay.recorded.lives import Lives
 from tsviz.replay.rows.lifetimes import Lifetimes, Longs, column
 
 from . import values as v
+from .by_group import GroupSteps
 from .cache import UNSETTLED, WAS_CACHED, WAS_EMPTY, Gaps
 from .life import page_life
 from .live import LivePageSource
 from .spells import Spells, layout_of, mapped
 from .tickets import Tickets
-from .values import PageGroup, PageLife, PagesMap
+from .values import GroupPool, PageGroup, PageLife, PagesMap
 from .window import PagesPart
 
 Ints = npt.NDArray[np.int32]
@@ -55,6 +56,7 @@ class PagesHistory:
         self._numbers, self._empty = column(rounds, "round"), column(rounds, "empty_pages")
         self._starts_at_1 = part.meta.get("starts_at") is None
         self._ever = self._first_use()
+        self._steps: dict[int, GroupSteps] = {}
 
     def _first_use(self) -> Longs:
         """Return, per page, the first round in which a table or an operation held it."""
@@ -213,6 +215,14 @@ class PagesHistory:
         bound = np.repeat(parents[1:] == group, self.layout.packing[group])
         counts[v.EMPTY] = int((bound & (codes[1:] == v.EMPTY)).sum())
         return {name: int(count) for name, count in zip(v.CODES, counts, strict=True) if count}
+
+    def group_pool(self, group: int, first_round: int, last_round: int, buckets: int) -> GroupPool:
+        """Return the pool of one group in each of at most `buckets` equal pieces of the rounds, both included."""
+        if group not in self._steps:
+            self._steps[group] = GroupSteps(self, group)
+        active, occupied = self._steps[group].most(first_round, last_round, buckets)
+        known = self.source != "none" and last_round <= self.decided_round
+        return GroupPool(active, occupied, "" if known else "cached as far as later hits prove it")
 
     def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:
         """Return the pages of a request behind the plan of a round, by group."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 EMPTY, UNKNOWN, CACHED, OWNED, SHARED, RESERVE, WRITTEN, ZEROED, PINNED, LOADING, FREED = range(11)
 """Codes of a page: what is said of it first. Later ones hide earlier ones, except that `FREED` is of unowned pages."""
@@ -115,3 +116,13 @@ class PageLife:
         """Return whether it is the life of this (group, page) in a round."""
         first, last = self.rounds
         return (self.group, self.page) == place and (not last or first < round_ <= last)
+
+
+class GroupPool(NamedTuple):
+    """The most parents of a group in each piece of a window: with pages in live tables; with any page at all, cached or
+    held by an operation as well. `words` is not empty where that is not known, or only in part.
+    """
+
+    active_parents: tuple[int, ...]
+    occupied_parents: tuple[int, ...]
+    words: str = ""
