@@ -187,14 +187,6 @@ def test_the_pages_of_a_request_are_those_of_its_tables() -> None:
     assert compared > 100
 
 
-@pytest.fixture
-def stretches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every part is a large one without an index, and a stretch of it reaches 32 rounds to both sides."""
-    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
-    monkeypatch.setattr(life_of, "LARGE_ROWS", 0)
-    monkeypatch.setattr(large, "REACH_ROUNDS", 32)
-
-
 @pytest.mark.usefixtures("stretches")
 @pytest.mark.parametrize("decided", [True, False])
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tsviz.replay.decided.view import DERIVED, RECORDED, DecidedView
 from tsviz.replay.pages.large import LargePages
 from tsviz.replay.pages.map import PagesHistory
 from tsviz.replay.pages.open import open_pages
+from tsviz.replay.pages.spells import host_layout_of
 from tsviz.replay.recorded.bases import make_bases, open_bases
 from tsviz.replay.recorded.life_of import is_large
 from tsviz.replay.recorded.preparing import PreparingTables
@@ -116,6 +117,7 @@ class PartView:
             frontier=self._inside.frontier,
             first_round=int(self._numbers[0]) if len(self._numbers) else 1,
             calls_only=part.recorded_level == CALLS,
+            host_pages=0 if (host := host_layout_of(part)) is None else host.parents,
         )
 
     @cached_property

@@ -93,8 +93,8 @@ def publications_of(part: PagesPart, tables: DecidedTables | None, spells: Spell
     states = np.array([g["family"] == "State" for g in part.config["cache_groups"]], np.bool_)
     if states.any():
         sure &= ~states[group[row]] | (slots_of == new)[row]
-    placed = _moment(spells.number.astype(np.int64), spells.from_round)
-    used = np.isin(_moment(tickets.number, tickets.from_round), placed)  # others were cached on the device already
+    placed = moment(spells.number.astype(np.int64), spells.from_round)
+    used = np.isin(moment(tickets.number, tickets.from_round), placed)  # others were cached on the device already
     loads = np.flatnonzero(tickets.load & used & (tickets.landed != NEVER))
     return Publications(
         np.concatenate([tickets.number[loads], number[sure]]),
@@ -160,7 +160,7 @@ class Gaps:
     def _settle(self, part: PagesPart, layout: Layout, tickets: Tickets, decided: bool, last: int) -> None:
         closed = self.to_round < 0xFFFF_FFFF
         taken = _fresh(part, layout, tickets)
-        fresh = np.isin(_moment(self.number, self.to_round), taken)
+        fresh = np.isin(moment(self.number, self.to_round), taken)
         self.state = np.full(len(self.number), UNSETTLED, np.int8)
         self.until = self.to_round.copy()
         """The gap was cached before this round and empty from it on (only where the state is WAS_CACHED)."""
@@ -205,28 +205,28 @@ class Gaps:
         """
         told, gone = self.publications, self.evictions
         order = np.lexsort((told.round, told.number))
-        moments = _moment(told.number[order], told.round[order])
-        found = np.searchsorted(moments, _moment(self.number, self.from_round), side="right") - 1
+        moments = moment(told.number[order], told.round[order])
+        found = np.searchsorted(moments, moment(self.number, self.from_round), side="right") - 1
         row = order[np.maximum(found, 0)] if len(order) else np.zeros(len(found), np.int64)
         valid = (found >= 0) & (len(order) > 0)
         if len(order):
             valid &= told.number[row] == self.number
-        exits = np.sort(_moment(gone.number, gone.round))
+        exits = np.sort(moment(gone.number, gone.round))
         if len(order) and len(exits):
-            since = np.searchsorted(exits, _moment(self.number, told.round[row]), side="right")
-            before = np.searchsorted(exits, _moment(self.number, self.from_round - 1), side="right")
+            since = np.searchsorted(exits, moment(self.number, told.round[row]), side="right")
+            before = np.searchsorted(exits, moment(self.number, self.from_round - 1), side="right")
             valid &= since >= before
         anew = np.sort(taken)
         if len(order) and len(anew):
-            last = np.searchsorted(anew, _moment(self.number, self.from_round - 1), side="right") - 1
+            last = np.searchsorted(anew, moment(self.number, self.from_round - 1), side="right") - 1
             since = anew[np.maximum(last, 0)]
-            valid &= (last < 0) | (since >> 32 != self.number) | (_moment(self.number, told.round[row]) >= since)
+            valid &= (last < 0) | (since >> 32 != self.number) | (moment(self.number, told.round[row]) >= since)
         return np.where(valid, row, -1)
 
     def _taken_before(self, taken: Longs) -> npt.NDArray[np.bool_]:
         """Return whether the page of each gap was taken anew before it, in a round that is told of."""
         anew = np.sort(taken)
-        position = np.searchsorted(anew, _moment(self.number, self.from_round), side="right") - 1
+        position = np.searchsorted(anew, moment(self.number, self.from_round), side="right") - 1
         if not len(anew):
             return np.zeros(len(self.number), np.bool_)
         return np.asarray((position >= 0) & (anew[np.maximum(position, 0)] >> 32 == self.number))
@@ -236,14 +236,14 @@ class Gaps:
         found = np.full(len(self.number), -1, np.int64)
         if not len(self.number):
             return found
-        starts = _moment(self.number, self.from_round)
+        starts = moment(self.number, self.from_round)
         gone = self.evictions
-        gap = np.searchsorted(starts, _moment(gone.number, gone.round), side="right") - 1
+        gap = np.searchsorted(starts, moment(gone.number, gone.round), side="right") - 1
         inside = (gap >= 0) & (self.number[gap] == gone.number) & (gone.round <= self.to_round[gap])
         # Between two plans (a clear of the cache) an eviction carries the round before the release that let it go.
         after = np.minimum(gap + 1, len(starts) - 1)
         between = ~inside & (self.number[after] == gone.number) & (self.from_round[after] == gone.round + 1)
-        between &= ~np.isin(_moment(gone.number, gone.round), taken)  # released, evicted and taken by one plan: no gap
+        between &= ~np.isin(moment(gone.number, gone.round), taken)  # released, evicted and taken by one plan: no gap
         found[gap[inside]] = np.flatnonzero(inside)
         found[after[between]] = np.flatnonzero(between)
         return found
@@ -257,7 +257,8 @@ class Gaps:
         return np.flatnonzero(self.number == number)
 
 
-def _moment(number: Longs, round_: Longs) -> Longs:
+def moment(number: Longs, round_: Longs) -> Longs:
+    """Return keys that sort by page, then round."""
     return np.asarray((number << 32) + np.minimum(round_, 0xFFFF_FFFF), np.int64)
 
 
@@ -266,6 +267,6 @@ def _fresh(part: PagesPart, layout: Layout, tickets: Tickets) -> Longs:
     zeroed = part.table("zeroed")
     bases = {name: layout.base[index] for name, index in layout.indexes.items()}
     number = mapped(zeroed, "group", bases) + column(zeroed, "page").astype(np.int64)
-    taken = _moment(number, column(zeroed, "round").astype(np.int64))
-    loaded = _moment(tickets.number[tickets.load], tickets.from_round[tickets.load])
+    taken = moment(number, column(zeroed, "round").astype(np.int64))
+    loaded = moment(tickets.number[tickets.load], tickets.from_round[tickets.load])
     return np.concatenate([taken, loaded])

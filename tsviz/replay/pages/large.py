@@ -19,10 +19,11 @@ from tsviz.replay.rows.lifetimes import Longs, column
 from tsviz.replay.rows.rows_from import RowsFrom
 from tsviz.trace.reader import Part
 
+from .host import HostHistory
 from .live import LivePageSource
 from .map import PagesHistory
 from .open import Decided, decided_of, retracted
-from .spells import layout_of, mapped
+from .spells import host_layout_of, layout_of, mapped
 from .values import GroupPool, PageLife, PagesMap
 from .window import DecidedWindow, PartWindow, RowReaders
 
@@ -69,7 +70,7 @@ class LargePages:
         self._reach = max(min(REACH_ROUNDS, fitting), _LEAST_ROUNDS)
         self._kept: OrderedDict[tuple[int, int], PagesHistory] = OrderedDict()
 
-    def _around(self, round_: int) -> PagesHistory:
+    def history(self, round_: int) -> PagesHistory:
         """Return a stretch that has a round, and where there are more rounds also some to both sides of it."""
         least, most = self._numbers
         round_ = min(max(round_, least), most)
@@ -101,11 +102,11 @@ class LargePages:
 
     def at(self, round_: int) -> PagesMap:
         """Return the map behind the plan of a round (clamped to the trace). Raises `TraceError`."""
-        return self._around(round_).at(round_)
+        return self.history(round_).at(round_)
 
     def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:
         """Return the pages of a request behind the plan of a round, by group. Raises `TraceError`."""
-        return self._around(round_).held(submission, round_)
+        return self.history(round_).held(submission, round_)
 
     def group_pool(self, group: int, first_round: int, last_round: int, buckets: int) -> GroupPool:
         """Return the pool of one group in each of at most `buckets` equal pieces of the rounds, both included.
@@ -115,7 +116,7 @@ class LargePages:
         most = 2 * self._reach
         if last_round - first_round >= most:
             return GroupPool((), (), f"of this large trace at most {most:,} rounds at once: + zooms in")
-        history = self._around((first_round + last_round) // 2)
+        history = self.history((first_round + last_round) // 2)
         if not history.rounds[0] <= first_round <= last_round <= history.rounds[1]:
             history = self._make(*self._stretch((first_round + last_round) // 2))
         return history.group_pool(group, first_round, last_round, buckets)
@@ -126,29 +127,85 @@ class LargePages:
         Of requests that ended before the stretch nothing is told. Raises KeyError for a page that does not exist,
         `TraceError`.
         """
-        history = self._around(round_)
-        first, last = history.rounds
-        found = history.life(group, page, round_)
-        if (first, last) == self._numbers:
-            return found
-        told = tuple(event for event in found.events if event.round <= last)
-        return replace(found, events=told, rounds=(first, last))
+        history = self.history(round_)
+        return self.clipped(history.life(group, page, round_), history.rounds)
+
+    def clipped(self, life: PageLife, rounds: tuple[int, int]) -> PageLife:
+        """Return a life that tells of some rounds, with these, and without what is known of later ones."""
+        if rounds == self._numbers:
+            return life
+        return replace(life, events=tuple(event for event in life.events if event.round <= rounds[1]), rounds=rounds)
+
+    @property
+    def host(self) -> LargeHost | None:
+        """The pages of the host tier; None for a part without one."""
+        return None if host_layout_of(self._part) is None else LargeHost(self)
 
     def event_beyond(self, group: int, page: int, round_: int, step: int) -> int | None:
         """Return the next (`step` 1) or previous (-1) round, of those outside the stretch around `round_`, in which a
         table takes the page or it is zeroed; None without one. Raises `TraceError`.
         """
-        first, last = self._around(round_).rounds
         name = layout_of(self._part).names[group]
         zeroed = RowsFrom(self._part, "zeroed", ("round", "group", "page"), key="round")
         changes = RowsFrom(self._part, "table_changes", ("round", "group", "pages"), key="round")
+
+        def naming(since: int, until: int) -> Longs:
+            found = [_rounds_naming(rows.between(since, until), name, page) for rows in (zeroed, changes)]
+            return np.concatenate(found)
+
+        return self.beyond(round_, step, naming)
+
+    def beyond(self, round_: int, step: int, naming: Callable[[int, int], Longs]) -> int | None:
+        """Return the next (`step` 1) or previous (-1) round that `naming` tells of, outside the stretch of a round."""
+        first, last = self.history(round_).rounds
         for since, until in _blocks(*self._numbers, last + 1 if step > 0 else first - 1, step):
-            rounds = np.concatenate(
-                [_rounds_naming(rows.between(since, until), name, page) for rows in (zeroed, changes)]
-            )
+            rounds = naming(since, until)
             if len(rounds):
                 return int(rounds.min() if step > 0 else rounds.max())
         return None
+
+    def host_transfers(self) -> RowsFrom:
+        """Return what reads the copies between the tiers."""
+        columns = ("round", "kind", "group_index", "src_page", "dst_page")
+        return RowsFrom(self._part, "transfers", columns, key="round")
+
+
+class LargeHost:
+    """The host pages of a large part: those of the stretch around each round."""
+
+    def __init__(self, device: LargePages) -> None:
+        self._device, self.live = device, device.live
+
+    def _host(self, round_: int) -> HostHistory:
+        host = self._device.history(round_).host
+        assert host is not None
+        return host
+
+    def at(self, round_: int) -> PagesMap:
+        """Return the map behind the plan of a round (clamped to the trace). Raises `TraceError`."""
+        return self._host(round_).at(round_)
+
+    def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:
+        """Return the host pages with copies of pages of a request. Raises `TraceError`."""
+        return self._host(round_).held(submission, round_)
+
+    def life(self, group: int, page: int, round_: int) -> PageLife:
+        """Return what happened to a host page up to the end of the stretch around a round. Raises `TraceError`."""
+        host = self._host(round_)
+        return self._device.clipped(host.life(group, page, round_), host.rounds)
+
+    def event_beyond(self, group: int, page: int, round_: int, step: int) -> int | None:
+        """Return the next (`step` 1) or previous (-1) round outside the stretch in which a copy fills or reads it."""
+        rows = self._device.host_transfers()
+
+        def naming(since: int, until: int) -> Longs:
+            found = rows.between(since, until).unify_dictionaries().combine_chunks()
+            host = np.where(mapped(found, "kind", {"load_back": 1}) == 1, column(found, "src_page"),
+                            column(found, "dst_page"))  # fmt: skip
+            mine = (host == page) & (column(found, "group_index") == group)
+            return np.asarray(column(found, "round").astype(np.int64)[mine], np.int64)
+
+        return self._device.beyond(round_, step, naming)
 
 
 def _blocks(least: int, most: int, start: int, step: int) -> Iterator[tuple[int, int]]:

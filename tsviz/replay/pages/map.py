@@ -19,16 +19,17 @@ from tsviz.replay.rows.lifetimes import Lifetimes, Longs, column
 
 from . import values as v
 from .by_group import GroupSteps
-from .cache import UNSETTLED, WAS_CACHED, WAS_EMPTY, Gaps
+from .cache import UNSETTLED, WAS_CACHED, WAS_EMPTY, Gaps, moment
+from .counting import counts_of
+from .host import HostHistory
 from .life import page_life
 from .live import LivePageSource
-from .spells import Spells, layout_of, mapped
+from .spells import Spells, host_layout_of, layout_of, mapped
 from .tickets import Tickets
 from .values import GroupPool, PageGroup, PageLife, PagesMap
 from .window import PagesPart
 
 Ints = npt.NDArray[np.int32]
-_CODES = len(v.CODES)
 
 
 class PagesHistory:
@@ -45,13 +46,14 @@ class PagesHistory:
         """`gone` are the keys (submission, round) of retractions, `live` is what a re-executed scheduler knows;
         `decided` are decision tables, where they come from, and their last round. Raises `TraceError`.
         """
-        self._part, self._life, self.live = part, life, live
+        self.part, self._life, self.live = part, life, live
         self.layout = layout_of(part)
         self.groups = tuple(_group(group) for group in part.config["cache_groups"])
         self.spells = Spells(part, self.layout, life, gone)
         self.tickets = Tickets(part, self.layout)
-        tables, self.source, self.decided_round = decided or (None, "none", 0)
-        self.gaps = Gaps(part, self.layout, self.spells, self.tickets, tables, self.decided_round)
+        self._tables: DecidedTables | None
+        self._tables, self.source, self.decided_round = decided or (None, "none", 0)
+        self.gaps = Gaps(part, self.layout, self.spells, self.tickets, self._tables, self.decided_round)
         rounds = part.table("rounds")
         self._numbers, self._empty = column(rounds, "round"), column(rounds, "empty_pages")
         self._starts_at_1 = part.meta.get("starts_at") is None
@@ -83,7 +85,7 @@ class PagesHistory:
             codes=tuple(codes[c].tobytes() for c in cut),
             owners=tuple(array("i", owners[c].tobytes()) for c in cut),
             shares=tuple(shares[c].tobytes() for c in cut),
-            counts=tuple(self._counts(g, codes[cut[g]], parents) for g in groups),
+            counts=tuple(counts_of(codes[cut[g]], np.repeat(parents[1:] == g, self.layout.packing[g])) for g in groups),
             tickets=tickets,
             names={s: self._life.names[s] for s in self._there(self.spells.submission[active]).tolist()},
             empty_parents=empty,
@@ -143,11 +145,11 @@ class PagesHistory:
 
     @cached_property
     def _zeroed_rounds(self) -> Longs:
-        return column(self._part.table("zeroed"), "round").astype(np.int64)
+        return column(self.part.table("zeroed"), "round").astype(np.int64)
 
     @cached_property
     def _zeroed_numbers(self) -> Longs:
-        table = self._part.table("zeroed")
+        table = self.part.table("zeroed")
         bases = {name: self.layout.base[index] for name, index in self.layout.indexes.items()}
         return mapped(table, "group", bases) + column(table, "page").astype(np.int64)
 
@@ -210,11 +212,31 @@ class PagesHistory:
         for pages in (self.spells.number[self.spells.ended(number)], evicted):
             codes[pages[codes[pages] <= v.CACHED]] = v.FREED
 
-    def _counts(self, group: int, codes: npt.NDArray[np.uint8], parents: npt.NDArray[Any]) -> dict[str, int]:
-        counts = np.bincount(codes[1:], minlength=_CODES)
-        bound = np.repeat(parents[1:] == group, self.layout.packing[group])
-        counts[v.EMPTY] = int((bound & (codes[1:] == v.EMPTY)).sum())
-        return {name: int(count) for name, count in zip(v.CODES, counts, strict=True) if count}
+    @cached_property
+    def host(self) -> HostHistory | None:
+        """The pages of the host tier; None for a part without one."""
+        layout = host_layout_of(self.part)
+        return None if layout is None else HostHistory(self, layout, self._tables)
+
+    def holders(self, group: Longs, page: Longs, round_: Longs) -> Longs:
+        """Return, for each (group, page, round), the submission whose table held the page last by then; -1: none."""
+        order, spells = self.spells.by_page, self.spells
+        moments = moment(spells.number[order].astype(np.int64), spells.from_round[order])
+        number = np.array(self.layout.base, np.int64)[group] + page
+        found = np.searchsorted(moments, moment(number, round_), side="right") - 1
+        if not len(order):
+            return np.full(len(number), -1, np.int64)
+        row = order[np.maximum(found, 0)]
+        return np.where((found >= 0) & (spells.number[row] == number), spells.submission[row], -1).astype(np.int64)
+
+    def name_of(self, submission: int) -> str:
+        """Return the id of the request of a submission."""
+        return self._life.names[submission]
+
+    def clamped(self, round_: int) -> int:
+        """Return the recorded round at or behind a round, the last one behind all; 0 where none is recorded."""
+        index = int(np.clip(np.searchsorted(self._numbers, round_), 0, max(len(self._numbers) - 1, 0)))
+        return int(self._numbers[index]) if len(self._numbers) else 0
 
     def group_pool(self, group: int, first_round: int, last_round: int, buckets: int) -> GroupPool:
         """Return the pool of one group in each of at most `buckets` equal pieces of the rounds, both included."""

@@ -51,11 +51,18 @@ class Layout:
         return group, number - self.base[group]
 
 
-def layout_of(part: PagesPart) -> Layout:
-    """Return the layout of a part's device pages."""
+def host_layout_of(part: PagesPart) -> Layout | None:
+    """Return the layout of a part's host pages; None without a host tier."""
+    config = part.config
+    there = not config.get("disable_l2_cache") and int(config.get("num_host_pages") or 0) > 1
+    return layout_of(part, "num_host_pages") if there else None
+
+
+def layout_of(part: PagesPart, pages: str = "num_device_pages") -> Layout:
+    """Return the layout of a part's device pages, or of those that another field of the config counts."""
     groups = part.config["cache_groups"]
     packing = tuple(max(1, int(group["cache_blocks_per_lcm_block"])) for group in groups)
-    parents = max(0, int(part.config["num_device_pages"]) - 1)
+    parents = max(0, int(part.config[pages]) - 1)
     base = [0]
     for k in packing:
         base.append(base[-1] + parents * k + 1)

@@ -18,6 +18,9 @@ CODES = (
 )  # fmt: skip
 """Their names, by code."""
 
+DEVICE, HOST = "device", "host"
+"""The tiers, in `PagesMap.tier`."""
+
 UNBOUND, UNBOUND_OR_CACHED = -1, -2
 """In `PagesMap.parents`: no group holds the parent; it is not known whether one does (its cache)."""
 
@@ -54,13 +57,15 @@ class PagesMap:
     names: Mapping[int, str]
     """Request ids of the owners, by submission."""
     empty_parents: int
-    """The scheduler's own count of parents that hold nothing."""
+    """Parents that hold nothing: on the device the scheduler's own count."""
     unknown_parents: int
     """Parents of which it is not known whether they are empty or hold cache only."""
     unknown_cached: int
-    """How many of those hold cache: known from the scheduler's count, not which ones."""
+    """How many of those hold cache: known from the scheduler's count, not which ones; -1 where it counts none."""
     source: str
     """Where caching is known from: `recorded` or `derived` decisions, `live` (re-executed), or `none`."""
+    tier: str = DEVICE
+    """Whose pages these are; on the host an owner is the request from whose page the copy was made."""
     live: Mapping[tuple[int, int], CachedPage] | None = None
     """Entries of the prefix index by (group, page), where the state was re-executed; None: not known without it."""
 

@@ -22,7 +22,7 @@ EVENT_SIGNS = tuple(
     for (glyph, role), words in zip(
         _TURNS.values(),
         ("taken fresh", "placed in a table", "given back", "kept in the cache", "entered the prefix index",
-         "evicted from the index", "pinned by a store", "filled by a load", "operation acknowledged"),
+         "evicted from the index", "pinned: a copy reads it", "a copy fills it", "operation acknowledged"),
         strict=True,
     )
 )  # fmt: skip
@@ -74,10 +74,14 @@ def _facts(scene: PagesScene, pages: PagesMap, group: int, page: int, width: int
         fact("group", f"{name} ({described.kind}), {counted(described.block_tokens, 'token')} a page"),
         fact("parent", parent if described.packing > 1 else grouped(scene.parent)),
     ]  # fmt: skip
-    if shares:
+    if owner >= 0:
         who = shorten(pages.names.get(owner, f"submission {owner}"), max(width - 24, 8))
         more = f" and {counted(shares - 1, 'other')}" if shares > 1 else ""
-        lines.append(fact("owner", Span(who, "accent", ("light", owner)), Span(more, "dim")))
+        lines.append(
+            fact(
+                "copy of" if pages.tier == v.HOST else "owner", Span(who, "accent", ("light", owner)), Span(more, "dim")
+            )
+        )
     held = pages.tickets.get((group, page), ())
     if held:
         lines.append(fact("held by", Span(", ".join(f"operation {op}" for op in held), "warn")))
@@ -114,8 +118,9 @@ def _event_line(events: tuple[PageEvent, ...], here: int, width: int, y: int) ->
     glyph, role = _TURNS[event.what]
     digits = len(str(events[-1].round))
     past = y < here
-    room = max(width - digits - len(event.words) - len(f" slot {event.slot}: ") - 5, 6)
-    who = f"{shorten(event.request, room)} slot {event.slot}: " if event.request else ""
+    room = max(width - digits - len(event.words) - (len(f" slot {event.slot}: ") if event.slot >= 0 else 2) - 5, 6)
+    slot = f" slot {event.slot}" if event.slot >= 0 else ""
+    who = f"{shorten(event.request, room)}{slot}: " if event.request else ""
     base = "cursor" if y == here - 1 else ""
     spans = (
         Span("▸" if base else " ", "accent"),
