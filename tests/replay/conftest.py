@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from tsviz.cli.main import main
+from tsviz.replay.pages import large
+from tsviz.replay.recorded import life_of
 from tsviz.trace.reader import Part, open_bundle
 
 os.environ["SPDLOG_LEVEL"] = "off"
@@ -78,3 +80,11 @@ def part_of() -> Callable[..., Part]:
         return open_bundle(path).part(node, rank)
 
     return open_
+
+
+@pytest.fixture
+def stretches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every part is a large one without an index, and a stretch of it reaches 32 rounds to both sides."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
+    monkeypatch.setattr(life_of, "LARGE_ROWS", 0)
+    monkeypatch.setattr(large, "REACH_ROUNDS", 32)
