@@ -83,7 +83,7 @@ def command(
     from .recording import Recording, RefusedConfig
 
     model = {name: options.pop(name) for name in MODEL_NAMES}
-    check_model_options(context, model, workload)
+    check_model_options(context, model, workload, tokens)
     try:
         plan = RunPlan.from_options(options, max_rounds)
         requests = load(workload, plan.workload) if workload is not None else None

@@ -54,7 +54,7 @@ class Rule:
 
 
 DROPPED, REQUEST, GROUP, KEPT, STATE = Rule("dropped"), Rule("request"), Rule("group"), Rule("kept"), Rule("state")
-EMPTIED = frozenset(("prefix_pages", "kv_events"))
+EMPTIED = frozenset(("prefix_pages", "kv_events", "page_crcs"))
 """Tables that are content and nothing else."""
 
 

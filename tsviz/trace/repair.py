@@ -26,7 +26,9 @@ from .segments import parse_commit
 from .tables import RECORDED
 from .whole import WholePart, last_call, write_whole
 
-SPARE = frozenset(("forwards", "forward_rows", "device_ops", "device_ranges", "kv_events", "gaps", "keyframes"))
+SPARE = frozenset(
+    ("forwards", "forward_rows", "device_ops", "device_ranges", "page_crcs", "kv_events", "gaps", "keyframes")
+)
 """Tables that a part is readable without; of the decided ones all are."""
 _BLOCK_BYTES = 1 << 20
 
