@@ -30,7 +30,7 @@ _LOGGER_LEVEL = "SPDLOG_LEVEL"
 _nanoseconds = time.perf_counter_ns
 _reference_count = sys.getrefcount
 _made: Any = tuple.__new__
-"""Makes a named tuple: behind a plan all that is touched is cold, and the class's own constructor is a function more."""
+"""Makes a named tuple. Behind a plan all that is touched is cold, and a class's own constructor is a function more."""
 
 
 class PackageMissing(Exception):
@@ -118,6 +118,7 @@ class RecordingScheduler:
     def next_execution_plan(self) -> Any:
         """Ask for a plan; the plan itself is what is recorded."""
         recorder = self._recorder
+        recorder.before_plan()
         waiting, now = self._waiting(), recorder.now_ns()
         start = _nanoseconds()
         try:
@@ -155,7 +156,8 @@ class RecordingScheduler:
         return result
 
     def _bootstrapped(self, events: Sequence[e.Event]) -> dict[str, int] | None:
-        return self._held(v.request for v in events if v.kind == e.REMOTE_PREFILL_DONE and v.request is not None) or None
+        named = [v.request for v in events if v.kind == e.REMOTE_PREFILL_DONE and v.request is not None]
+        return self._held(named) if named else None
 
     def _held(self, requests: Iterable[str]) -> dict[str, int]:
         size = self._inner.request_token_size
