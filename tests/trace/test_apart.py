@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from tests.trace.test_full_disk import wait_for
 from tsviz.replay.reexecution.verify import verify
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.errors import CannotRecord
+from tsviz.trace.frame_pipe import FramePipe
 from tsviz.trace.lock import ALIVE, recorder_of
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.writer import BundleWriter
@@ -115,3 +117,27 @@ def test_a_path_that_is_taken_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "b" / "x").touch()
     with pytest.raises(CannotRecord, match="expected a path that is free"):
         ApartWriter(tmp_path / "b", meta={})
+
+
+def test_frames_that_the_other_end_does_not_take_wait_and_come_in_order() -> None:
+    """A pipe of 1 MiB and 3 MiB of frames: none of the calls waits, and at the end every byte came once."""
+    there, ours = os.pipe()
+    pipe = FramePipe(ours)
+    frames = [bytes([number]) * (100_000 + number) for number in range(30)]
+    for frame in frames:
+        pipe.put(frame)
+    assert 15 < pipe.waiting < 25
+    read = bytearray()
+
+    def reads() -> None:
+        while piece := os.read(there, 1 << 16):
+            read.extend(piece)
+
+    reader = threading.Thread(target=reads)
+    reader.start()
+    pipe.drain_all()
+    assert pipe.waiting == 0
+    pipe.close()
+    reader.join()
+    os.close(there)
+    assert bytes(read) == b"".join(frames)

@@ -6,6 +6,8 @@ alone come to far more than that, recording ends. Looked at by a thread of its o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .errors import FellBehind
 from .recorder import Recorder
 
@@ -19,8 +21,9 @@ CALLS_FOR_A_PLAN = 5
 class Backlog:
     """The backlog of one recorder."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, taken: Callable[[], int] = lambda: 0) -> None:
+        """`taken`: how many entries more wait that were taken from it already."""
+        self._recorder, self._taken = recorder, taken
         self._dropping = False
 
     def look(self, most: int) -> None:
@@ -28,7 +31,7 @@ class Backlog:
 
         Raises FellBehind when there are so many that even calls cannot be kept.
         """
-        waiting = self._recorder.waiting_entries()
+        waiting = self._recorder.waiting_entries() + self._taken()
         if waiting > most * CALLS_FOR_A_PLAN:
             raise FellBehind(f"{waiting:,} entries waited to be written, more than {most * CALLS_FOR_A_PLAN:,}")
         if self._dropping != (waiting > (most // 2 if self._dropping else most)):
