@@ -101,7 +101,7 @@ class ApartWriter:
         encoder = Encoder(event_reader, result, content=self._tokens == FULL)
         told = {"node": node, "rank": rank, "config": dict(config), "engine": dict(engine), "clock": clock,
                 "rule_set": rule_set, "level": level}  # fmt: skip
-        self._parts.append(_Part(recorder, encoder, Backlog(recorder, lambda: self._pipe.waiting), _json(told)))
+        self._parts.append(_Part(recorder, encoder, Backlog(recorder, self._pipe), _json(told)))
         if self.error is not None:
             recorder.append = drop
         return recorder

@@ -22,6 +22,8 @@ class FramePipe:
         """Take the file descriptor over. Raises OSError."""
         self._number, self._closed = number, False
         self._frames: deque[bytes | memoryview] = deque()
+        self.waiting_bytes = 0
+        """How many bytes wait here."""
         fcntl.fcntl(number, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         os.set_blocking(number, False)
 
@@ -32,17 +34,19 @@ class FramePipe:
 
     def put(self, frame: bytes) -> None:
         """Send a frame behind those that wait. Raises OSError when the other end is gone."""
-        if self._frames:
-            self._frames.append(frame)
-        elif (rest := self._write(frame)) is not None:
+        rest = frame if self._frames else self._write(frame)
+        if rest is not None:
             self._frames.append(rest)
+            self.waiting_bytes += len(rest)
 
     def drain(self) -> None:
         """Send what waits, as far as the other end takes it now. Raises OSError when it is gone."""
         frames = self._frames
         try:
             while frames:
-                rest = self._write(frames[0])
+                frame = frames[0]
+                rest = self._write(frame)
+                self.waiting_bytes -= len(frame) - (0 if rest is None else len(rest))
                 if rest is not None:
                     frames[0] = rest
                     return
@@ -68,6 +72,7 @@ class FramePipe:
     def clear(self) -> None:
         """Forget what waits."""
         self._frames.clear()
+        self.waiting_bytes = 0
 
     def close(self) -> None:
         """Close this end, whatever waits. Raises OSError."""
