@@ -42,6 +42,7 @@ OPEN, PART, ENTRY, CLOSE = range(4)
 BUSY_SECONDS, IDLE_SECONDS = 0.002, 0.02
 """How long entries are left to come together. A plan that is kept is memory which its scheduler finds cold: few rounds
 of it are cheaper for the loop than many (measured: docs/performance.md)."""
+_SAY_SECONDS = 0.2
 _RESULT = "ExtendResult"
 _START = "import subprocess,sys;subprocess.Popen(sys.argv[1:],start_new_session=True)"
 """Starts the writing process and ends: that one then has no parent here."""
@@ -157,6 +158,12 @@ class ApartWriter:
         if first and isinstance(error, FellBehind):  # what else there is the writing process says
             say_stopped(self.path, error)
 
+    def _say_late(self, error: FellBehind) -> None:
+        """Say in the bundle that its end is missing, without waiting for a disk that hangs."""
+        teller = threading.Thread(target=say_stopped, args=(self.path, error), daemon=True)
+        teller.start()
+        teller.join(_SAY_SECONDS)
+
     def _last_words(self, seconds: float) -> str:
         """Return what the writing process said at its end, waiting for it for so long at most."""
         words, until = b"", time.monotonic() + seconds
@@ -198,7 +205,10 @@ class ApartWriter:
         said = ""
         try:
             if self._thread.is_alive():
-                raise FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end")
+                self._say_late(
+                    error := FellBehind(f"the disk had not taken everything {patience_seconds:g} s after the end")
+                )
+                raise error
             if self.error is None:
                 self._send(CLOSE, 0, _json({"end": dict(end or {}), "compacted": compacted}))
                 self._pipe.drain_all()
