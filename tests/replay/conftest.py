@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +39,35 @@ def twin() -> Any:
     return importlib.import_module("tsviz.scheduler.compat")
 
 
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...], str | None], Path]:
+    """Recordings of the real scheduler by options and workload, each made once, to be copied."""
+    folder = tmp_path_factory.mktemp("recordings")
+    crowded = folder / "crowded.jsonl"
+    crowded.write_text("".join(json.dumps(row) + "\n" for row in CROWDED))
+
+    @cache
+    def made(options: tuple[str, ...], workload: str | None) -> Path:
+        out = folder / f"{made.cache_info().misses}"
+        named = workload or f"plain:{crowded}"
+        with pytest.raises(SystemExit) as ended:
+            main(["record", "--workload", named, "--out", str(out), "--format", "json", *options])
+        assert ended.value.code in (0, None)
+        return out
+
+    return made
+
+
 @pytest.fixture
-def record(tmp_path: Path) -> Record:
-    """Record a workload with the real scheduler; returns the bundle's path."""
+def record(recordings: Callable[[tuple[str, ...], str | None], Path], tmp_path: Path) -> Record:
+    """Record a workload with the real scheduler; returns the path of a bundle that is the test's own."""
     pytest.importorskip("tokenspeed_scheduler")
     made: list[Path] = []
 
     def run(*options: str, workload: str | None = None) -> Path:
-        if workload is None:
-            crowded = tmp_path / "crowded.jsonl"
-            crowded.write_text("".join(json.dumps(row) + "\n" for row in CROWDED))
-            workload = f"plain:{crowded}"
         out = tmp_path / f"recorded{len(made)}"
         made.append(out)
-        with pytest.raises(SystemExit) as ended:
-            main(["record", "--workload", workload, "--out", str(out), "--format", "json", *options])
-        assert ended.value.code in (0, None)
-        return out
+        return Path(shutil.copytree(recordings(options, workload), out))
 
     return run
 
