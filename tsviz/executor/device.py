@@ -17,7 +17,9 @@ from tsviz.engine.workloads.model import WorkRequest
 from tsviz.executor.arena import POISON, Arena, HostPool
 from tsviz.executor.cachecopies import CacheCopies
 from tsviz.executor.crcs import DEVICE, Block, PageCrcs, Watched
+from tsviz.executor.decode import DecodeForward, Decoding
 from tsviz.executor.forward import Forward
+from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.inputs import HostView, read_inputs
 from tsviz.executor.layout import ByteRange
 from tsviz.executor.model import Model
@@ -40,7 +42,7 @@ class ExecutorDevice:
     def __init__(
         self, model: Model, arena: Arena, host: HostPool | None, slots: SlotState, streams: Streams, clock: Clock,
         options: DeviceOptions, *, prefix_granularity: int, store: PageStore | None = None,
-        observer: DeviceObserver | None = None, draft: Model | None = None,
+        observer: DeviceObserver | None = None, draft: Model | None = None, graphs: DecodeGraphs | None = None,
     ) -> None:  # fmt: skip
         self._draft = draft
         self._model, self._arena, self.slots = model, arena, slots
@@ -58,6 +60,7 @@ class ExecutorDevice:
             if host is not None
             else None
         )
+        self.decoding = Decoding(model, arena, slots, options, draft, graphs)
         self._spoiler = TableSpoiler()
         self._exec_free_ns = 0
         self.last_zero: Op | None = None
@@ -159,7 +162,12 @@ class ExecutorDevice:
         planned_tables = inputs.tables
         if options.faults:
             inputs = self._spoiler.spoil(inputs, options.faults)
-        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options, self._draft)
+        whole = self.decoding.takes(inputs) and not any(loads.values())
+        forward: Forward | DecodeForward
+        if whole:
+            forward = DecodeForward(inputs, self.decoding)
+        else:
+            forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options, self._draft)
 
         def watch_tables() -> Watched:
             return Watched(also=forward.tables_copied(planned_tables))
@@ -169,19 +177,18 @@ class ExecutorDevice:
         upper = inputs if forward.upper is None else forward.upper.inputs
         touched = Touched(inputs, upper, shape, layout, self._prefix, options.faults)
         self.last_layers = []
-        for layer in range(self._layers):
+        for layer in (None,) if whole else range(self._layers):
             reads: tuple[ByteRange, ...] = ()
             writes: tuple[ByteRange, ...] = ()
             if options.tracked:
                 reads, writes = touched.layer(layer)
-            waits = [
-                options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
-            ]
+            numbers = {*loads.get(layer, ()), *loads.get(None, ())}
+            waits = [options.unless(Edge.LOAD_FORWARD, number) for number in numbers]
 
-            def run(layer: int = layer) -> None:
+            def run(layer: int | None = layer) -> None:
                 forward.layer(layer)
 
-            def watch(layer: int = layer) -> Watched:
+            def watch(layer: int | None = layer) -> Watched:
                 return Watched(*touched.blocks(layer))
 
             self.last_layers.append(

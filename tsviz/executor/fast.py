@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tsviz.executor.fused import fuse
 from tsviz.executor.model import Model
 
 
 def fast_model(model: Model) -> Model:
-    """Return the model with plain matrix products, without padding to tiles, and SDPA over its pages."""
-    return replace(model, linear=functional.linear, fast=True)
+    """Return the model with plain matrix products, without padding to tiles, fused layers and SDPA over its pages."""
+    weights, fused = fuse(model.shape, model.weights)
+    return replace(model, weights=weights, linear=functional.linear, fast=True, fused=fused)
 
 
 def paged_attention(
