@@ -92,10 +92,10 @@ class PagedMemory:
             low = torch.maximum(low, self._replay_start)
         if self._fast:
             inputs = self._inputs
+            whole = [row.begin == row.replay == 0 and row.length <= window for row in inputs.rows[: inputs.num_extends]]
             return paged_attention(
-                q, keys, values, self.tables[group.name], low, self._seen_to, inputs.offsets, inputs.num_extends,
-                inputs.width,
-            )  # fmt: skip
+                q, keys, values, self.tables[group.name], low, self._seen_to, inputs.offsets, whole, inputs.width
+            )
         first, last = self._tiles(window)
         return numerics.attention(q, self._reader(layer), numerics.Visible(low, self._seen_to), first, last)
 
