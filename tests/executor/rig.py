@@ -25,14 +25,17 @@ from tsviz.executor.equality import Equality, compare
 from tsviz.executor.fast import fast_model
 from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.model import Model
+from tsviz.executor.ops import Op
 from tsviz.executor.options import DeviceOptions
-from tsviz.executor.order import Op, Race
+from tsviz.executor.order import Race
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, size_pool
 from tsviz.executor.slots import Drafter
 from tsviz.executor.store import PageStore, StoreFaults
-from tsviz.executor.streams import Delays, InlineStreams, Policy, Streams, ThreadStreams, VirtualStreams
+from tsviz.executor.streams import InlineStreams, Streams
 from tsviz.executor.telling import TraceSink
+from tsviz.executor.threads import Delays, ThreadStreams
+from tsviz.executor.virtual import Policy, VirtualStreams
 from tsviz.executor.weights import seeded_weights
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config

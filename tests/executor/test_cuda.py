@@ -12,7 +12,7 @@ from tests.executor.fake_cuda import FakeCuda, FakeEvent
 from tests.executor.rig import Life, live
 from tests.executor.test_equality import PRESSED
 from tsviz.executor.cuda import CudaStreams
-from tsviz.executor.order import Kind, Stream
+from tsviz.executor.ops import Kind, Stream
 from tsviz.executor.shape import BadModel
 from tsviz.executor.sizing import PoolOptions
 

@@ -11,13 +11,14 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 import tsviz.scheduler.compat as twin
 from tests.executor.fake_cuda import FakeCuda
 from tests.executor.rig import Life, live, request
-from tsviz.executor import decode, forward, upload
+from tsviz.executor import decode, decode_step, forward, upload
 from tsviz.executor.cuda import CudaStreams
 from tsviz.executor.decode import how_decoded
 from tsviz.executor.fast import fast_model
-from tsviz.executor.graphs import DecodeGraphs, bucket
+from tsviz.executor.graphs import DecodeGraphs, columns_of, rows_of
 from tsviz.executor.model import Model
-from tsviz.executor.order import Kind, check_ops
+from tsviz.executor.ops import Kind
+from tsviz.executor.order import check_ops
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.weights import seeded_weights
@@ -85,9 +86,9 @@ def test_nothing_is_allocated_on_the_host_or_awaited_while_a_graph_is_captured(m
 
         return call
 
-    for module, name in ((decode, "upload"), (forward, "download"), (upload, "upload"), (torch.Tensor, "item"),
-                         (torch.Tensor, "tolist"), (torch.Tensor, "cpu"), (torch.Tensor, "pin_memory"),
-                         (torch, "from_numpy")):  # fmt: skip
+    ways = [(module, "upload") for module in (decode, decode_step, upload)] + [(forward, "download")]
+    ways += [(torch.Tensor, name) for name in ("item", "tolist", "cpu", "pin_memory")] + [(torch, "from_numpy")]
+    for module, name in ways:
         monkeypatch.setattr(module, name, guarded(getattr(module, name)))
     live(life, twin)
     begun = [i for i, call in enumerate(library.calls) if call[0] == "capture"]
@@ -95,9 +96,10 @@ def test_nothing_is_allocated_on_the_host_or_awaited_while_a_graph_is_captured(m
     assert all(library.calls[i + 1][0] == "replay" for i in begun)
 
 
-def test_graphs_are_captured_for_sizes_of_powers_of_two() -> None:
-    """A batch of 5 runs in the graph of 8."""
-    assert [bucket(size) for size in (1, 2, 3, 5, 8, 33)] == [1, 2, 4, 8, 8, 64]
+def test_graphs_are_captured_for_a_few_sizes() -> None:
+    """A batch of 5 rows runs in the graph of 8; tables of 17 columns in that of 20, a step of 32 / 8 behind 16."""
+    assert [rows_of(rows) for rows in (1, 2, 3, 5, 8, 33)] == [1, 2, 4, 8, 8, 64]
+    assert [columns_of(columns) for columns in (1, 4, 5, 16, 17, 33, 100)] == [4, 4, 8, 16, 20, 40, 112]
 
 
 def test_what_is_not_one_step_says_why() -> None:

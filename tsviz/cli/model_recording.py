@@ -141,7 +141,8 @@ class ModelRecording:
 
     def _make_streams(self, clock: Any) -> Any:
         from tsviz.executor.cuda import cuda_streams
-        from tsviz.executor.streams import InlineStreams, ThreadStreams
+        from tsviz.executor.streams import InlineStreams
+        from tsviz.executor.threads import ThreadStreams
 
         kind = self._setup.options["streams"]
         if kind == "cuda":

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from tsviz.executor.graphs import DecodeGraphs
-from tsviz.executor.order import Op, Stream
+from tsviz.executor.ops import Op, Stream
 from tsviz.executor.shape import BadModel
 from tsviz.executor.streams import Run
 

@@ -48,6 +48,12 @@ class DecodeGraphs:
         return graph
 
 
-def bucket(size: int) -> int:
-    """Return the size that a graph is captured for: the next power of two."""
-    return 1 << max(0, size - 1).bit_length()
+def rows_of(rows: int) -> int:
+    """Return for how many rows a graph is captured that runs so many: the next power of two."""
+    return 1 << max(0, rows - 1).bit_length()
+
+
+def columns_of(columns: int) -> int:
+    """Return for how many table columns: all pages in them are copied, so that steps are an eighth of that, or 4."""
+    step = max(4, rows_of(columns) // 8)
+    return -(-columns // step) * step

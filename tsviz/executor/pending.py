@@ -11,8 +11,8 @@ from torch import Tensor
 from tsviz.engine.device import ForwardResult
 from tsviz.executor.decode import DecodeForward
 from tsviz.executor.forward import Forward
+from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import Edge, Fault
-from tsviz.executor.order import Kind, Op, Stream
 from tsviz.executor.slots import Drafter
 from tsviz.trace.entries import ForwardRow
 

@@ -16,8 +16,8 @@ from tsviz.executor.inputs import ForwardInputs, Row
 from tsviz.executor.layout import ByteRange, GroupLayout, Layout
 from tsviz.executor.options import Fault
 from tsviz.executor.order import merged
-from tsviz.executor.paged import state_ends
 from tsviz.executor.shape import KINDS, ModelShape
+from tsviz.executor.states import state_ends
 
 Ranges = tuple[ByteRange, ...]
 Longs = npt.NDArray[np.int64]
@@ -39,8 +39,9 @@ class Touched:
     def layer(self, layer: int | None) -> tuple[Ranges, Ranges]:
         """Return what one layer reads and writes in the arena; for None what all of the model's do."""
         if layer is None:
-            both = [[_bytes_of(group, None, spans) for spans in pages] for group, *pages in self._all()]
-            return merged(r for reads, _ in both for r in reads), merged(r for _, writes in both for r in writes)
+            pages = [(group, page) for group, read, _ in self._all() for page in read[0].tolist()]
+            written = (r for group, _, spans in self._all() for r in _bytes_of(group, None, spans))
+            return merged(r for group, page in pages for r in group.device_ranges(page)), merged(written)
         group, reads, writes = self._touched(layer)
         return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
 
