@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -30,6 +29,8 @@ _LOGGER_LEVEL = "SPDLOG_LEVEL"
 
 _nanoseconds = time.perf_counter_ns
 _reference_count = sys.getrefcount
+_made: Any = tuple.__new__
+"""Makes a named tuple. Behind a plan all that is touched is cold, and a class's own constructor is a function more."""
 
 
 class PackageMissing(Exception):
@@ -65,42 +66,27 @@ _UNREACHABLE = _references(object())
 class RecordingExecutionEvent:
     """An `ExecutionEvent` that also keeps its events for the recorder.
 
-    An event that nobody else refers to cannot change any more: it is kept by reference, and the package gets it right
-    before it is advanced, all of them in one go (a loop in C: recording then costs the caller next to nothing). One
-    that the caller still holds may be changed and added again: the package gets it, and it is taken apart, at once.
+    The package copies an event when it is added. One that nobody else refers to cannot change any more: it is kept by
+    reference and read off the loop thread. One that the caller still holds may be changed and added again: it is taken
+    apart at once.
     """
 
-    __slots__ = ("_bootstrap", "_given", "_inner", "_keep", "_reader", "bootstrapped", "events")
+    __slots__ = ("_add", "_keep", "_reader", "events", "inner")
 
-    def __init__(self, inner: Any, reader: Mapping[type, Callable[[Any], e.Event]], bootstrap: Any) -> None:
-        """`bootstrap`: class of the event that brings a bootstrap token."""
-        self._inner = inner
+    def __init__(self, inner: Any, reader: Mapping[type, Callable[[Any], e.Event]]) -> None:
+        """`inner`: the package's own; `reader` takes an event of each class apart."""
+        self.inner, self._reader = inner, reader
         self.events: list[Any] = []
-        self._keep = self.events.append
-        self._given = 0
-        self.bootstrapped: list[str] = []
-        self._reader = reader
-        self._bootstrap = bootstrap
+        # Bound once: `add_event` is called once a row, and there is nothing else a recording costs as often.
+        self._add, self._keep = inner.add_event, self.events.append
 
     def add_event(self, event: Any) -> RecordingExecutionEvent:
         """Add an event, as the package's method does."""
-        kind = type(event)
-        if _reference_count(event) <= _UNREACHABLE and kind in self._reader:
-            self._keep(event)
-        else:
-            self.inner().add_event(event)
-            self._keep(self._reader[kind](event))
-            self._given += 1
-        if kind is self._bootstrap:
-            self.bootstrapped.append(event.request_id)
+        self._add(event)
+        if _reference_count(event) > _UNREACHABLE:
+            event = self._reader[type(event)](event)
+        self._keep(event)
         return self
-
-    def inner(self) -> Any:
-        """Return the package's execution event with everything that was added."""
-        if self._given < len(self.events):
-            deque(map(self._inner.add_event, self.events[self._given :]), maxlen=0)
-            self._given = len(self.events)
-        return self._inner
 
     def taken_apart(self, events: Sequence[Any]) -> list[e.Event]:
         """Return `events` as plain data."""
@@ -113,9 +99,11 @@ class RecordingScheduler:
     A TypeError is an argument that the scheduler never saw: such a call did not happen and is not recorded.
     """
 
-    def __init__(self, inner: Any, recorder: Recorder) -> None:
+    def __init__(self, inner: Any, recorder: Recorder, bootstrap: type) -> None:
+        """`bootstrap`: class of the event that brings a bootstrap token, which the scheduler may ignore."""
         self._inner = inner
         self._recorder = recorder
+        self._told = frozenset((bootstrap, e.Event))
         self._plan = inner.next_execution_plan
         self._waiting = inner.waiting_size
         self._bootstrapping = inner.bootstrapping_size
@@ -130,6 +118,7 @@ class RecordingScheduler:
     def next_execution_plan(self) -> Any:
         """Ask for a plan; the plan itself is what is recorded."""
         recorder = self._recorder
+        recorder.before_plan()
         waiting, now = self._waiting(), recorder.now_ns()
         start = _nanoseconds()
         try:
@@ -138,11 +127,11 @@ class RecordingScheduler:
             recorder.append(e.PlanEntry(now, _nanoseconds() - start, None, waiting, None, _failure(error)))
             raise
         duration = _nanoseconds() - start
-        counters = Counters(
+        counters = _made(Counters, (
             self._bootstrapping(), self._waiting(), self._prefilling(), self._decoding(), self._pd_transfer(),
             self._empty(),
-        )  # fmt: skip
-        recorder.append(e.PlanEntry(now, duration, plan, waiting, counters, None))
+        ))  # fmt: skip
+        recorder.append(_made(e.PlanEntry, (now, duration, plan, waiting, counters, None)))
         return plan
 
     def advance(self, event: RecordingExecutionEvent) -> Any:
@@ -152,7 +141,7 @@ class RecordingScheduler:
         recorder, events = self._recorder, event.events[:]
         now, start = recorder.now_ns(), _nanoseconds()
         try:
-            result = self._inner.advance(event.inner())
+            result = self._inner.advance(event.inner)
         except TypeError:
             raise
         except Exception as error:
@@ -162,9 +151,13 @@ class RecordingScheduler:
             recorder.append(e.AdvanceEntry(now, duration, taken, _failure(error), held))
             raise
         duration = _nanoseconds() - start
-        told = self._held(event.bootstrapped) if event.bootstrapped else None
-        recorder.append(e.AdvanceEntry(now, duration, events, None, told))
+        told = None if self._told.isdisjoint(map(type, events)) else self._bootstrapped(event.taken_apart(events))
+        recorder.append(_made(e.AdvanceEntry, (now, duration, events, None, told)))
         return result
+
+    def _bootstrapped(self, events: Sequence[e.Event]) -> dict[str, int] | None:
+        named = [v.request for v in events if v.kind == e.REMOTE_PREFILL_DONE and v.request is not None]
+        return self._held(named) if named else None
 
     def _held(self, requests: Iterable[str]) -> dict[str, int]:
         size = self._inner.request_token_size
@@ -260,7 +253,7 @@ def recording_module(
         def __init__(self, config: Any) -> None:
             # The recorder exists only once the config was accepted; nothing is decided before that.
             inner = module.Scheduler(config, observer=self._observe) if observed else module.Scheduler(config)
-            super().__init__(inner, open_recorder(config))
+            super().__init__(inner, open_recorder(config), bootstrap)
 
         def _observe(self, round_: int, stop: int, decision: Any) -> None:
             self._recorder.append((round_, stop, decision))
@@ -271,7 +264,7 @@ def recording_module(
         __slots__ = ()
 
         def __init__(self) -> None:
-            super().__init__(module.ExecutionEvent(), reader, bootstrap)
+            super().__init__(module.ExecutionEvent(), reader)
 
     names = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
     names["Scheduler"] = Scheduler

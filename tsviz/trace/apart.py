@@ -25,16 +25,16 @@ from typing import Any
 
 from . import layout
 from .backlog import LOOK_SECONDS, Backlog
+from .bundle_folder import check_free
 from .catalogue import PLANS
 from .endings import say_stopped
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
-from .recorder import Recorder, drop
+from .recorder import Bell, Recorder, drop
 from .retention import Retention
 from .ring import RingOptions
 from .tokens import FULL, MODES
 from .wire import Encoder
-from .writer import check_free
 
 HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""
@@ -43,7 +43,6 @@ _PIPE_BYTES = 1 << 20
 BUSY_SECONDS, IDLE_SECONDS = 0.002, 0.02
 """How long entries are left to come together. A plan that is kept is memory which its scheduler finds cold: few rounds
 of it are cheaper for the loop than many (measured: docs/performance.md)."""
-_TAKE_ENTRIES = 64
 _RESULT = "ExtendResult"
 _START = "import subprocess,sys;subprocess.Popen(sys.argv[1:],start_new_session=True)"
 """Starts the writing process and ends: that one then has no parent here."""
@@ -72,11 +71,10 @@ class ApartWriter:
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._most_waiting = path, tokens, most_waiting
-        self._ring = ring is not None
         self.error: BaseException | None = None
         self._parts: list[_Part] = []
         self._closed = False
-        self._stop, self._lock = threading.Event(), threading.Lock()
+        self._stop, self._lock, self._bell = threading.Event(), threading.Lock(), Bell()
         try:
             check_free(path)
             self._pipe, self._answer = _start()
@@ -99,7 +97,7 @@ class ApartWriter:
     ) -> Recorder:  # fmt: skip
         """Open a part for one scheduler, as `BundleWriter.recorder`; no decisions. Raises ValueError for a node."""
         layout.part_directory(self.path, node, rank)
-        recorder = Recorder(now_ns)
+        recorder = Recorder(now_ns, self._bell)
         result = next((kind for kind in event_reader if kind.__name__ == _RESULT), None)
         encoder = Encoder(event_reader, result, content=self._tokens == FULL)
         told = {"node": node, "rank": rank, "config": dict(config), "engine": dict(engine), "clock": clock,
@@ -117,9 +115,8 @@ class ApartWriter:
 
     def _run(self) -> None:
         try:
-            wait = IDLE_SECONDS
-            while not self._stop.wait(wait):
-                wait = BUSY_SECONDS if self._take_all() else IDLE_SECONDS
+            while not self._stop.is_set():
+                self._bell.wait(BUSY_SECONDS if self._take_all() else IDLE_SECONDS)
             self._take_all()
         except BaseException as error:
             self._fail(error)
@@ -131,11 +128,9 @@ class ApartWriter:
             if part.told:
                 self._send(PART, number, part.told)
                 part.told = b""
-            while entries := part.recorder.take(_TAKE_ENTRIES):
+            while (data := part.recorder.read_one(part.encoder.encode)) is not None:
                 took = True
-                for entry in entries:
-                    data = part.encoder.encode(entry)  # type: ignore[arg-type]  # no decisions here
-                    self._send(ENTRY, number, data)  # lets the interpreter go: the loop never waits for longer
+                self._send(ENTRY, number, data)
         return took
 
     def _watch(self) -> None:
@@ -158,7 +153,7 @@ class ApartWriter:
             for part in list(self._parts):
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
-        if first and isinstance(error, FellBehind) and not self._ring:  # what else there is the writing process says
+        if first and isinstance(error, FellBehind):  # what else there is the writing process says
             say_stopped(self.path, error)
 
     def _last_words(self, seconds: float) -> str:
@@ -194,6 +189,7 @@ class ApartWriter:
             return
         self._closed = True
         self._stop.set()
+        self._bell.ring()
         until = None if patience_seconds is None else time.monotonic() + patience_seconds
         self._thread.join(patience_seconds)
         self._watcher.join(patience_seconds)

@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from . import wire
 from .apart import CLOSE, ENTRY, HEADER, OPEN, PART
 from .backlog import MOST_WAITING
 from .recorder import Recorder
 from .retention import Retention
 from .ring import RingOptions
+from .wire_reader import READER, Decoder, decoded_plan
 from .writer import BundleWriter
 
 _WAIT_SECONDS = 0.01
@@ -37,6 +37,7 @@ def write(source: BinaryIO) -> str:
     """Take frames to their end; return the last words, `closed` or what went wrong."""
     writer: BundleWriter | None = None
     recorders: list[Recorder] = []
+    decoders: list[Decoder] = []
     end: dict[str, Any] | None = None
     while writer is None or writer.error is None:
         head = source.read(HEADER.size)
@@ -47,7 +48,7 @@ def write(source: BinaryIO) -> str:
         if len(data) < size:  # killed in the middle of a frame
             break
         if kind == ENTRY:
-            recorders[part].append(wire.decode(data))
+            recorders[part].append(decoders[part].decode(data))
             while recorders[part].waiting_entries() > MOST_WAITING and writer is not None and writer.error is None:
                 time.sleep(_WAIT_SECONDS)
         elif kind == OPEN:
@@ -64,9 +65,8 @@ def write(source: BinaryIO) -> str:
         elif kind == PART:
             assert writer is not None
             told = json.loads(data)
-            recorders.append(
-                writer.recorder(**told, event_reader=wire.READER, now_ns=_no_clock, read=wire.decoded_plan)
-            )
+            recorders.append(writer.recorder(**told, event_reader=READER, now_ns=_no_clock, read=decoded_plan))
+            decoders.append(Decoder())
         elif kind == CLOSE:
             end = json.loads(data)
     if writer is None:

@@ -74,6 +74,7 @@ class PartWriter:
         after._book = self._book.forget(self._events.live, self._first_submission)
         after._events.follow(self._events, after._book)
         after._decisions = DecisionRows(after._tables, after._book.submission)
+        after._decisions.follow(self._decisions)
         if not self._full:
             after._pages, after._chains = self._pages, self._chains
         after._keys_seen, after._gap = self._keys_seen, self._gap

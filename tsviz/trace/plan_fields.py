@@ -113,7 +113,8 @@ def read_batch(batch: Any, *, content: bool) -> BatchFields:
     return fields
 
 
-def _read_transfer(operation: Any) -> TransferFields:
+def read_transfer(operation: Any) -> TransferFields:
+    """Read one cache operation object."""
     load = hasattr(operation, "prefetch_from_storage")
     return TransferFields(
         load,
@@ -141,5 +142,5 @@ def read_plan(plan: Any, *, content: bool, batch: BatchFields | None = None) -> 
         None if remote_prefill is None else read_batch(remote_prefill, content=content),
         None if remote_decode is None else read_batch(remote_decode, content=content),
         plan.pages_to_zero_arrays(),
-        [_read_transfer(op) for op in cache] if cache else [],
+        [read_transfer(op) for op in cache] if cache else [],
     )

@@ -351,7 +351,8 @@ PAGE_CRCS = Table(
 
 KEYFRAMES = Table(
     "keyframes",
-    "a row a recorded state of the twin: a slice has one, at its start, from which it is re-executed",
+    "a row a recorded state of the twin: a slice has one, at its start, from which it is re-executed; what a flight"
+    " recorder wrote out also one behind every gap",
     (
         i32("round", "round before whose first call the state was taken"),
         u64("digest_state", "full-state digest state/1"),
