@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
 import tsviz.scheduler.compat as twin
+from bench.e3_gpu import figures
 from tests.executor import on_gpu
 from tests.executor.fake_cuda import FakeCuda, FakeEvent
 from tests.executor.rig import Life, live
@@ -83,6 +84,16 @@ def test_the_checks_for_a_gpu_pass_on_a_cpu(way, capsys) -> None:
     """What `make gpu` compares first holds on this machine's kernels; 157 tokens of five requests are looked at."""
     assert on_gpu.check("tiny", way, "cpu") is None
     assert "157 tokens" in capsys.readouterr().out
+
+
+def test_the_figures_of_a_gpu_are_taken_on_a_cpu_too(monkeypatch) -> None:
+    """E3 runs with a tiny shape: bandwidth, decode, product, prefill, an engine and launches, none with a budget."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    lines = list(figures())
+    assert [line.unit for line in lines] == [
+        "GB/s", "x bytes floor", "Tflop/s", "of the product", "tokens/s", "operators a step",
+    ]  # fmt: skip
+    assert all(line.value > 0 and line.budget is None for line in lines)
 
 
 def test_the_checks_for_a_gpu_end_in_one_sentence_without_one(monkeypatch, capsys) -> None:
