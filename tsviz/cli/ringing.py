@@ -114,7 +114,7 @@ class Keepers:
         `status`: the exit code of the program, or minus the number of the signal that killed it. `patience_s`: so long
         at most; None: as long as it takes, where nothing but this command waits.
         """
-        from tsviz.trace.ring import NOTHING_KEPT
+        from tsviz.trace.ring import NOTHING_KEPT, OTHER_KEEPER
 
         for process in self._processes.values():
             if process.stdin is not None:
@@ -137,6 +137,8 @@ class Keepers:
                         click.echo(f"tsviz: {words} ({most})", err=True)
             if process.poll() is None:
                 said.append(f"{home}: its keeper (process {process.pid}) still writes out what is kept")
+            elif process.returncode == OTHER_KEEPER:
+                said.append(f"{home}: another process keeps it")
             elif process.returncode == NOTHING_KEPT:
                 said.append(f"{home}: the recording ended early, and nothing had been committed")
             elif home.is_dir():

@@ -61,8 +61,8 @@ def command(
 
     from .passing import held, run_through, vanish
 
-    if any(path.exists() for path in bundle_paths(out)[:2]):
-        raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
+    for path in bundle_paths(out)[:2]:
+        _check_free(path, ring=ring is not None)
     with held() as mask:
         level = level or PLANS
         flight, keepers = ring_of(ring, trigger, keep, level), Keepers(told=True)
@@ -98,6 +98,18 @@ def command(
     if not bundles and not said and not quiet and not os.fstat(failed).st_size:
         click.echo(f"tsviz: {_nothing(rings)}", err=True)
     vanish(status)
+
+
+def _check_free(out: Path, *, ring: bool) -> None:
+    """Refuse a path at which something is, a link to nowhere too, and with a ring one of another ring. CliError."""
+    from tsviz.trace.layout import RING_FILE
+    from tsviz.trace.ring import ring_home
+
+    for path in (out, ring_home(out)) if ring else (out,):
+        if os.path.lexists(path):
+            there = f"; it holds a flight recorder's segments: `tsviz repair {path} NEW` makes a trace of them"
+            more = there if (path / RING_FILE).exists() else ""
+            raise CliError(ExitCode.USAGE, f"{path}: expected a path that is free, found something there{more}")
 
 
 def homes(out: Path) -> list[Path]:

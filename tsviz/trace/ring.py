@@ -9,7 +9,7 @@ the recorder never reads what it wrote.
     end.json            written when the recording closes
     trigger             made by whoever wants the kept part written out now; holds the reason
     parts/NODE.RANK/    part.json, 000001/, 000002/, ... (TABLE.arrows, commits.jsonl)
-    kept/, keeper.log   the keeper's
+    kept/, keeper.*     the keeper's
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .layout import RING_FILE
 from .segments import HotSegments
 
 TRIGGER_FILE = "trigger"
-KEEPER_LOG = "keeper.log"
+KEEPER_LOG, KEEPER_LOCK = "keeper.log", "keeper.lock"
 KEPT = "kept"
 SUFFIX = ".ring"
 _QUARTERS = 4
-_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _UNITS_BYTES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(s|m|h|KB|MB|GB)")
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*(s|m|h|d|KB|MB|GB)")
 _LOOK_SECONDS = 0.05
 BACKLOG_SEGMENTS = 128
 """With so many segments that nobody has taken, the keeper is gone or far too slow, and the recording ends."""
@@ -62,7 +62,7 @@ class RingOptions:
 
 
 def parse_ring(text: str) -> tuple[float | None, int | None]:
-    """Return the seconds or the bytes that `60s`, `10m`, `2h`, `200MB` or `1GB` say. Raises ValueError."""
+    """Return the seconds or the bytes that `60s`, `10m`, `2h`, `1d`, `200MB` or `1GB` say. Raises ValueError."""
     found = _SIZE.fullmatch(text.strip())
     if found is None or float(found[1]) <= 0:
         raise ValueError(f"expected a time such as 60s, 10m, 2h, or a size such as 200MB, 1GB, found {text!r}")
@@ -127,6 +127,8 @@ class Rotation:
 
 NOTHING_KEPT = 3
 """A keeper's exit code: the recording crashed, and nothing had been committed."""
+OTHER_KEEPER = 4
+"""A keeper's exit code: another one keeps this ring."""
 TOLD = "--told"
 """Has a keeper be told on its input how the program ended; without a word there, nobody knows."""
 

@@ -9,6 +9,7 @@ recorder never waits for it; killed, it can be started again, or `tsviz repair O
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
 import signal
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,7 +25,7 @@ from tsviz.trace import layout
 from tsviz.trace.errors import TraceError
 from tsviz.trace.layout import RING_FILE
 from tsviz.trace.lock import ALIVE, GONE, recorder_of
-from tsviz.trace.ring import TOLD
+from tsviz.trace.ring import KEEPER_LOCK, OTHER_KEEPER, TOLD
 
 from .http import serve
 from .keeping import Keeper
@@ -55,8 +57,23 @@ class Told:
         return self._ended > 0 and time.monotonic() - self._ended > _CLOSE_SECONDS
 
 
+@contextlib.contextmanager
+def _locked(home: Path) -> Iterator[bool]:
+    """Take the lock of a ring's keeper, which ends with its process; gives whether nobody else has it."""
+    with contextlib.ExitStack() as stack:
+        alone = True
+        try:
+            file = stack.enter_context((home / KEEPER_LOCK).open("wb"))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            alone = False
+        except OSError:  # a disk without room, or without locks: nobody can be told from nobody
+            pass
+        yield alone
+
+
 def keep(home: Path, told: Told | None = None) -> int:
-    """Keep a ring until its recording has ended. Returns an exit code.
+    """Keep a ring until its recording has ended, if no other keeper does. Returns an exit code.
 
     A recording has ended when it is closed, when its lock is nobody's, or, where there are no locks, when the program
     has ended long enough ago.
@@ -64,7 +81,12 @@ def keep(home: Path, told: Told | None = None) -> int:
     until = time.monotonic() + _START_SECONDS
     while not (home / RING_FILE).exists() and time.monotonic() < until:
         time.sleep(POLL_SECONDS)  # the recorder makes the folder first
-    keeper, faults, server = Keeper(home), 0, None
+    with _locked(home) as alone:
+        return _kept(Keeper(home), told) if alone else OTHER_KEEPER
+
+
+def _kept(keeper: Keeper, told: Told | None) -> int:
+    home, faults, server = keeper.home, 0, None
     for text in keeper.triggers:
         if text.startswith("http:"):
             server = serve(home, int(text.removeprefix("http:")))

@@ -173,5 +173,7 @@ class Keeper:
             code = 0 if self.write_out(f"crash: {crash}") is not None else NOTHING_KEPT
         elif END in self.triggers:
             self.write_out("the recording ended")
+        elif self.problems and not self.written:  # what it was to look for nobody knows: better too much than nothing
+            self.write_out(f"a trigger could not be asked: {self.problems[0]}")
         shutil.rmtree(self.home, ignore_errors=True)
         return code

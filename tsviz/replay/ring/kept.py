@@ -64,9 +64,10 @@ class KeptPart:
         return self._sealed
 
     def segments(self) -> list[Path]:
-        """Return the segments behind the sealed one, oldest first."""
+        """Return the segments behind the sealed one, oldest first, up to one that is missing."""
         begin = int(self._sealed.name) + 1 if self._sealed is not None else 1
-        return [path for path in segment_directories(self.directory) if int(path.name) >= begin]
+        there = [path for path in segment_directories(self.directory) if int(path.name) >= begin]
+        return [path for number, path in enumerate(there, begin) if int(path.name) == number]
 
     def last_round(self) -> int:
         """Return the last committed round; 0 for none."""

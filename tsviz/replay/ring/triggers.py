@@ -14,11 +14,13 @@ import signal
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tsviz.query.catalog import Catalog
+from tsviz.query.locked import Locked
 from tsviz.query.predicate import positions
 from tsviz.query.problem import QueryError
 from tsviz.replay.findings.model import BUNDLE, DECIDED, RECORDED, Subject
 from tsviz.replay.findings.scan import BY_NAME
-from tsviz.replay.hits import Near, Wanted, hits_apart
+from tsviz.replay.hits import Near, Wanted, hits, hits_apart
 from tsviz.replay.scenario.predicates import Finding
 from tsviz.replay.why.answer import facts_of
 from tsviz.trace.catalogue import DECISIONS, PLANS
@@ -137,6 +139,7 @@ def check(texts: list[str], level: str = PLANS) -> None:
         if kind == "sql":
             try:
                 asked = positions(rest.strip())
+                _ask_nothing(rest.strip())
             except QueryError as error:
                 raise BadTrigger(f"{text!r} can never fire: {error}") from error
             if asked.needs_decisions and level != DECISIONS:
@@ -154,6 +157,15 @@ def check(texts: list[str], level: str = PLANS) -> None:
             names = ", ".join(each.name.removeprefix("SIG") for each in SIGNALS)
             why = "no process gets to see it" if number in _UNSEEN else "it is the program's, or its end"
             raise BadTrigger(f"{text!r} can never fire: {why}; expected one of {names}")
+
+
+def _ask_nothing(predicate: str) -> None:
+    """Ask a predicate of a trace without rows: what no trace can be asked shows. Raises `QueryError`."""
+    locked = Locked(Catalog([]))
+    try:
+        hits(locked, predicate)
+    finally:
+        locked.close()
 
 
 def _finding(text: str, rest: str) -> FindingTrigger:
