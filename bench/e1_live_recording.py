@@ -25,14 +25,16 @@ def figures() -> Iterator[Line]:
         return
     import torch
 
-    from .e3_steps import SMOLLM2, random_model
+    from tsviz.executor.shape import LARGER
+
+    from .e3_steps import random_model
 
     use_threads(1)
     tiny = load_model("tiny", seed=0, dtype="float32", fast=True).model
     yield _line("tiny", tiny, 12, 64)
-    yield _line("SmolLM2's shape", random_model(SMOLLM2, torch.float32, "cpu"), 8, 12)
+    yield _line("SmolLM2's shape", random_model(LARGER["smollm2-shape"], torch.float32, "cpu"), 8, 12)
     if torch.cuda.is_available():
-        yield _line("SmolLM2's shape, GPU", random_model(SMOLLM2, torch.bfloat16, "cuda"), 12, 64)
+        yield _line("SmolLM2's shape, GPU", random_model(LARGER["smollm2-shape"], torch.bfloat16, "cuda"), 12, 64)
 
 
 def _line(name: str, model: Any, requests: int, tokens: int) -> Line:
