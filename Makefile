@@ -40,22 +40,29 @@ executor-campaign: $(EXECUTOR_VENV)/.ready
 # On a machine with a GPU, forty minutes in all and each command under ten: what CUDA's numbers and order come to, a run
 # recorded in each mode (small, with identity tokens: to be committed to traces/), figures E1 to E3. `make -k gpu` goes on
 # where one fails. On a machine without a GPU the first one ends in one sentence.
-GPU := SPDLOG_LEVEL=off timeout 590 $(EXECUTOR_VENV)/bin
+# GPU_PYTHON names an interpreter that has what is needed already, where nothing can be installed: torch, pyarrow, pytest,
+# click and rich do; GPU_MODEL=smollm2-shape takes seeded weights of SmolLM2's sizes where those cannot be had, and
+# GPU_VERIFIER=twin re-executes the recorded calls on the twin where there is no real scheduler.
+GPU_PYTHON ?= $(EXECUTOR_VENV)/bin/python
+GPU_MODEL ?= smollm2
+GPU_VERIFIER ?= real
+GPU_READY := $(filter $(EXECUTOR_VENV)/.ready,$(GPU_PYTHON:%/bin/python=%/.ready))
+GPU := SPDLOG_LEVEL=off timeout 590 $(GPU_PYTHON) -m
 gpu: gpu-equality gpu-run-fast gpu-run-exact gpu-bench
 
-gpu-equality: $(EXECUTOR_VENV)/.ready
-	$(GPU)/python -m tests.executor.on_gpu
+gpu-equality: $(GPU_READY)
+	$(GPU) tests.executor.on_gpu
 
-gpu-run-%: $(EXECUTOR_VENV)/.ready
-	$(GPU)/tsviz record --model smollm2 --mode $* --streams cuda --workload poisson:requests=24,rate=8 --scheduler twin \
+gpu-run-%: $(GPU_READY)
+	$(GPU) tsviz record --model $(GPU_MODEL) --mode $* --streams cuda --workload poisson:requests=24,rate=8 --scheduler twin \
 		--scale 8 --max-new undeclared --pages 49 --host-pages 129 --mixed --overlap 1 --tokens identity --out $@
-	$(GPU)/tsviz verify $@
-	$(GPU)/python -m tsviz.executor.races $@
+	$(GPU) tsviz verify --with $(GPU_VERIFIER) $@
+	$(GPU) tsviz.executor.races $@
 
-gpu-bench: $(EXECUTOR_VENV)/.ready
-	$(GPU)/python -m bench e3
-	$(GPU)/python -m bench e1
-	$(GPU)/python -m bench e2
+gpu-bench: $(GPU_READY)
+	$(GPU) bench e3
+	$(GPU) bench e1
+	$(GPU) bench e2
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m bench

@@ -1,6 +1,7 @@
 """E1: what recording costs a live run of the executor: seconds of a run with a recorder and without, interleaved.
 
-On a CPU the loop thread's CPU time, of a seeded model; where there is a GPU also the time of a run of SmolLM2's shape.
+On a CPU the loop thread's CPU time, of a seeded model whose rounds take about a millisecond and of SmolLM2's shape;
+where there is a GPU also the time of a run of that.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from .measure import Line, interleave
 from .runs import scratch
 
-_REQUESTS, _REPEATS = 12, 5
+_REPEATS = 5
 
 
 def figures() -> Iterator[Line]:
@@ -24,23 +25,30 @@ def figures() -> Iterator[Line]:
         return
     import torch
 
-    from .e3_gpu import SMOLLM2, random_model
+    from tsviz.executor.shape import LARGER
+
+    from .e3_steps import random_model
 
     use_threads(1)
-    models = {"tiny": load_model("tiny", seed=0, dtype="float32", fast=True).model}
+    tiny = load_model("tiny", seed=0, dtype="float32", fast=True).model
+    yield _line("tiny", tiny, 12, 64)
+    yield _line("SmolLM2's shape", random_model(LARGER["smollm2-shape"], torch.float32, "cpu"), 8, 12)
     if torch.cuda.is_available():
-        models["SmolLM2's shape, GPU"] = random_model(SMOLLM2, torch.bfloat16, "cuda")
-    for name, model in models.items():
-        _run(model, recorded=True)
-        runs = interleave(lambda m=model: _run(m, recorded=False), lambda m=model: _run(m, recorded=True), _REPEATS)  # type: ignore[misc]
-        what = "loop thread's CPU" if name == "tiny" else "seconds"
-        yield Line(
-            "E1", f"{name}, fast, 12 requests of 64 tokens", runs.ratio, "recorded / plain", 1.01,
-            note=f"{what}; {runs.spread}",
-        )  # fmt: skip
+        yield _line("SmolLM2's shape, GPU", random_model(LARGER["smollm2-shape"], torch.bfloat16, "cuda"), 12, 64)
 
 
-def _run(model: Any, *, recorded: bool) -> float:
+def _line(name: str, model: Any, requests: int, tokens: int) -> Line:
+    _run(model, requests, tokens, recorded=True)
+    runs = interleave(
+        lambda: _run(model, requests, tokens, recorded=False), lambda: _run(model, requests, tokens, recorded=True),
+        _REPEATS,
+    )  # fmt: skip
+    what = "seconds" if model.weights.embed.is_cuda else "loop thread's CPU"
+    case = f"{name}, fast, {requests} requests of {tokens}"
+    return Line("E1", case, runs.ratio, "recorded / plain", 1.01, note=f"{what}; {runs.spread}")
+
+
+def _run(model: Any, count: int, tokens: int, *, recorded: bool) -> float:
     """Return the CPU seconds of the loop thread in one run; on a GPU the seconds of it."""
     import tsviz.scheduler.compat as twin
     from tsviz.adapters.tokenspeed import engine_of, recording_module
@@ -57,8 +65,8 @@ def _run(model: Any, *, recorded: bool) -> float:
     from tsviz.trace.writer import BundleWriter
 
     requests = [
-        WorkRequest(f"r{i}", (given_tokens(range(i, i + 32)),), (Span(0, 0, 64),), 64, arrival_ns=0)
-        for i in range(_REQUESTS)
+        WorkRequest(f"r{i}", (given_tokens(range(i, i + 32)),), (Span(0, 0, tokens),), tokens, arrival_ns=0)
+        for i in range(count)
     ]
     embed = model.weights.embed
     pool = PoolOptions(max_batch_size=8)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tsviz.executor.shape import LARGER, ModelShape
+
 from .e3_steps import (
     LARGE,
-    SMOLLM2,
     Case,
     decode_seconds,
     decode_step,
@@ -34,10 +35,10 @@ def figures() -> Iterator[Line]:
     if torch.cuda.is_available():
         case = Case("cuda", torch.bfloat16, LARGE, 64, 256, 2, 2048, 8192, 4 << 30, 50, 128, 128)
         yield from _figures(case, torch.cuda.get_device_name(), 2.0, 0.5)
-        yield from _launches("cuda", torch.bfloat16, SMOLLM2, 64)
+        yield from _launches("cuda", torch.bfloat16, LARGER["smollm2-shape"], 64)
     else:
         torch.set_num_threads(1)
-        tiny = {"pattern": "FF", "hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate": 128}
+        tiny = ModelShape("FF", hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128)
         case = Case("cpu", torch.float32, tiny, 64, 32, 2, 64, 256, 1 << 24, 3, 8, 4)
         yield from _figures(case, "tiny, on a CPU: shows that it runs", None, None)
         yield from _launches("cpu", torch.float32, tiny, 3)
@@ -78,14 +79,14 @@ def _figures(case: Case, where: str, decode_budget: float | None, prefill_budget
     )  # fmt: skip
 
 
-def _launches(device: str, dtype: Any, sizes: dict[str, Any], repeats: int) -> Iterator[Line]:
+def _launches(device: str, dtype: Any, shape: ModelShape, repeats: int) -> Iterator[Line]:
     """Yield how many kernels a decode of one row launches, and its time beside that of as many empty launches."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    model = random_model(sizes, dtype, device)
+    model = random_model(shape, dtype, device)
     kind = ProfilerActivity.CUDA if device == "cuda" else ProfilerActivity.CPU
-    one = Case(device, dtype, sizes, 1, 32, 1, 32, 64, 1 << 20, repeats, 0, 0)
+    one = Case(device, dtype, shape, 1, 32, 1, 32, 64, 1 << 20, repeats, 0, 0)
     run = decode_step(model, one, graphs=False)
     run()
     with profile(activities=[kind]) as profiled:

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-SMOLLM2 = {
-    "pattern": "F" * 30, "hidden": 576, "heads": 9, "kv_heads": 3, "head_dim": 64, "intermediate": 1536,
-    "vocabulary": 49152, "rope_theta": 100_000.0,
-}  # fmt: skip
-LARGE = {
-    "pattern": "F" * 28, "hidden": 3072, "heads": 24, "kv_heads": 8, "head_dim": 128, "intermediate": 8192,
-    "vocabulary": 128_256, "rope_theta": 500_000.0, "max_positions": 131_072,
-}  # fmt: skip
+from tsviz.executor.shape import ModelShape
+
+LARGE = ModelShape(
+    "F" * 28, hidden=3072, heads=24, kv_heads=8, head_dim=128, intermediate=8192, vocabulary=128_256,
+    rope_theta=500_000.0, max_positions=131_072,
+)  # fmt: skip
 """A Llama of 3.2 billion parameters."""
 _PAGE_TOKENS = 16
 
@@ -30,7 +28,7 @@ class Case:
 
     device: str
     dtype: Any
-    shape: dict[str, Any]
+    shape: ModelShape
     batch: int
     context: int
     prompts: int
@@ -42,16 +40,15 @@ class Case:
     new_tokens: int
 
 
-def random_model(sizes: dict[str, Any], dtype: Any, device: str) -> Any:
+def random_model(shape: ModelShape, dtype: Any, device: str) -> Any:
     """Return a model of random weights, drawn where it runs."""
     import torch
 
     from tsviz.executor.fast import fast_model
     from tsviz.executor.model import Model
-    from tsviz.executor.shape import ModelShape
     from tsviz.executor.weights import Weights, layer_shapes
 
-    shape, generator = ModelShape(**sizes), torch.Generator(device).manual_seed(0)
+    generator = torch.Generator(device).manual_seed(0)
 
     def draw(*size: int) -> Any:
         drawn = torch.empty(size, dtype=dtype, device=device)

@@ -43,13 +43,13 @@ def ring_options(function: F) -> F:
 
 def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int, level: str) -> RingOptions | None:
     """Return what the options ask for; None for a recording of everything. Raises CliError."""
-    from tsviz.replay.ring.triggers import BadTrigger, check
-    from tsviz.trace.ring import RingOptions, parse_ring
-
     if ring is None:
         if triggers:
             raise CliError(ExitCode.USAGE, "--trigger needs --ring")
         return None
+    from tsviz.replay.ring.triggers import BadTrigger, check
+    from tsviz.trace.ring import RingOptions, parse_ring
+
     try:
         seconds, size = parse_ring(ring)
         check(list(triggers), level)

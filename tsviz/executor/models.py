@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 
 from tsviz.executor.model import Model
-from tsviz.executor.shape import PRESETS, BadModel
+from tsviz.executor.shape import LARGER, PRESETS, BadModel
 from tsviz.executor.weights import DTYPES, seeded_weights
 
 SMOLLM2 = "smollm2"
@@ -42,7 +42,7 @@ def use_threads(threads: int) -> None:
 
 def names() -> tuple[str, ...]:
     """Return the names that are known; anything else is a path."""
-    return (*PRESETS, SMOLLM2)
+    return (*PRESETS, *LARGER, SMOLLM2)
 
 
 def load_draft(name: str, target: Model, *, seed: int, dtype: str, fast: bool, device: str = "cpu") -> Model:
@@ -60,8 +60,8 @@ def load_model(name: str, *, seed: int, dtype: str, fast: bool, device: str = "c
     from tsviz.executor.fast import fast_model
 
     number = DTYPES[dtype]
-    if name in PRESETS:
-        loaded = LoadedModel(Model(PRESETS[name], seeded_weights(PRESETS[name], seed, number)), told={"seed": seed})
+    if (shape := (PRESETS | LARGER).get(name)) is not None:
+        loaded = LoadedModel(Model(shape, seeded_weights(shape, seed, number)), told={"seed": seed})
     elif name == SMOLLM2:
         from tsviz.executor.smollm2 import load_smollm2
 

@@ -100,3 +100,10 @@ PRESETS = {
     "tiny-replay-short": ModelShape("FRRF", replay_window=6, short_replay=True),
 }
 """Seeded models by name; `tiny-replay-short` truncates what replayed layers see, to show it diverge."""
+LARGER = {
+    "smollm2-shape": ModelShape(
+        "F" * 30, hidden=576, heads=9, kv_heads=3, head_dim=64, intermediate=1536, vocabulary=49_152,
+        rope_theta=100_000.0, max_positions=8192,
+    ),
+}  # fmt: skip
+"""Seeded models of a real size: SmolLM2's, where its weights cannot be had."""

@@ -39,9 +39,12 @@ class Touched:
     def layer(self, layer: int | None) -> tuple[Ranges, Ranges]:
         """Return what one layer reads and writes in the arena; for None what all of the model's do."""
         if layer is None:
-            pages = [(group, page) for group, read, _ in self._all() for page in read[0].tolist()]
-            written = (r for group, _, spans in self._all() for r in _bytes_of(group, None, spans))
-            return merged(r for group, page in pages for r in group.device_ranges(page)), merged(written)
+            both = [
+                (_blocks_of(group, read[0]), _bytes_of(group, None, written)) for group, read, written in self._all()
+            ]
+            if len(both) == 1:
+                return both[0]
+            return merged(r for reads, _ in both for r in reads), merged(r for _, writes in both for r in writes)
         group, reads, writes = self._touched(layer)
         return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
 
@@ -102,7 +105,7 @@ class Touched:
     def _row_pages(self, letter: str, group: GroupLayout, inputs: ForwardInputs) -> tuple[Longs, Longs]:
         shape, g = self._shape, group.granularity
         window = {"F": 1 << 30, "S": shape.window, "R": shape.replay_window}[letter]
-        reads: list[tuple[int, int, int]] = []
+        reads: list[Longs] = []
         writes: list[tuple[int, int, int]] = []
         for i, row in enumerate(inputs.rows):
             first, last = row.bounds.low, row.bounds.high + row.length - 1
@@ -112,15 +115,14 @@ class Touched:
             writes_all = letter == "R" or Fault.REPLAY_WRITES in self._faults or not row.is_extend
             floor = first if writes_all else max(first, row.floor)
             table = inputs.tables[group.name][i]
-            pages = table[lowest // g : last // g + 1].tolist()
-            for column, page in enumerate(pages, start=lowest // g):
-                if page <= 0:
-                    continue
-                reads.append((page, 0, g))
+            reads.append(table[lowest // g : last // g + 1])
+            for column, page in enumerate(table[floor // g : last // g + 1].tolist(), start=floor // g):
                 begin, end = max(floor, column * g), min(last + 1, (column + 1) * g)
-                if begin < end:
+                if page > 0 and begin < end:
                     writes.append((page, begin - column * g, end - column * g))
-        return _spans(reads), _spans(writes)
+        pages = np.unique(np.concatenate(reads))
+        pages = pages[pages > 0]
+        return np.stack([pages, np.zeros_like(pages), np.full_like(pages, g)]), _spans(writes)
 
     def _state_pages(self, group: GroupLayout) -> tuple[Longs, Longs]:
         grain = group.granularity if Fault.CHECKPOINT_GRAIN in self._faults else self._prefix
@@ -166,7 +168,19 @@ def _bytes_of(group: GroupLayout, layer: int | None, spans: Longs) -> Ranges:
             ends.append(base + last * row)
     begin, end = np.concatenate(begins), np.concatenate(ends)
     order = np.argsort(begin, kind="stable")
-    begin, end = begin[order], np.maximum.accumulate(end[order])
-    starts = np.flatnonzero(np.r_[True, begin[1:] > end[:-1]])
-    stops = np.r_[starts[1:], len(begin)] - 1
-    return tuple(map(ByteRange, repeat("device"), begin[starts].tolist(), end[stops].tolist()))
+    return _joined(begin[order], np.maximum.accumulate(end[order]))
+
+
+def _blocks_of(group: GroupLayout, pages: Longs) -> Ranges:
+    """Return the bytes of whole blocks, given their pages in order, merged."""
+    begin = group.parent_bytes - group.stride_bytes + pages * group.stride_bytes
+    return _joined(begin, begin + group.fields[-1].offset_bytes + group.fields[-1].size_bytes)
+
+
+def _joined(begin: Longs, end: Longs) -> Ranges:
+    """Return ranges in order, those that touch joined."""
+    if not len(begin):
+        return ()
+    gaps = np.flatnonzero(begin[1:] > end[:-1])
+    begins, ends = begin[gaps + 1].tolist(), end[gaps].tolist()
+    return tuple(map(ByteRange, repeat("device"), [int(begin[0]), *begins], [*ends, int(end[-1])]))
