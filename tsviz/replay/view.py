@@ -37,7 +37,7 @@ from tsviz.replay.recorded.snapshot import (
 from tsviz.replay.recorded.source import CallsTables, Source, WholeTables
 from tsviz.replay.recorded.source_bases import BasedTables
 from tsviz.replay.recorded.states import Codes, RequestStates
-from tsviz.replay.recorded.timeline import CELLS, CODES, Lane, StateRuns, counted, edges
+from tsviz.replay.recorded.timeline import CELLS, CODES, Lane, Lanes, StateRuns, counted, edges
 from tsviz.replay.reexecution.filled import open_filled
 from tsviz.replay.reexecution.index import Index, open_index
 from tsviz.replay.rows.event_words import event_words
@@ -249,18 +249,13 @@ class PartView:
         """Return the rounds that began the operations which are out behind the plan of a round."""
         return [operation.round for operation in self.outstanding(round_)]
 
-    def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
+    def lanes(self, first_round: int, last_round: int) -> Sequence[Lane]:
         """Return the requests that are there in some round of a window, in order of submission."""
         life = self._life
         begin = max(first_round, self.head.first_round)
         there = life.accepted & (life.submitted <= min(last_round, self.head.rounds)) & (life.end_round >= begin)
-        if last_round < begin:
-            return ()
-        first, last = life.submitted.tolist(), life.end_round.tolist()
-        return tuple(
-            Lane(s, life.names[s], first[s], None if last[s] == NEVER else last[s])
-            for s in np.flatnonzero(there).tolist()
-        )
+        submissions = np.flatnonzero(there) if last_round >= begin else np.zeros(0, np.int64)
+        return Lanes(life.names, submissions, life.submitted, life.end_round, NEVER)
 
     def timeline(
         self, first_round: int, last_round: int, columns: int, submissions: Sequence[int]

@@ -21,12 +21,25 @@ def lane_list(
 
     `firsts` are the first rounds of the cells. Where lanes are grouped the first line shown is the head of a group.
     """
-    listed = _listed(view.lanes(ask.window.first, ask.window.last), ask)
+    found = view.lanes(ask.window.first, ask.window.last)
+    if not (ask.filter.split() or ask.group or ask.reverse or ask.pinned) and ask.order == "arrival":
+        return _by_arrival(found, ask)
+    listed = _listed(found, ask)
     if ask.group:
         return _grouped(view, listed, ask, firsts)
     top = _page_top([lane.submission for lane in listed], ask.selected, max(ask.lanes, 1))
     shown = listed[top : top + ask.lanes]
     return tuple([Lane(lane.submission, lane.request) for lane in shown]), top, len(listed)
+
+
+def _by_arrival(lanes: Sequence[LaneLike], ask: StripAsk) -> tuple[tuple[Lane, ...], int, int]:
+    """Return the lanes as they come: of those of a large trace only the ones that are shown are looked at."""
+    page, at = max(ask.lanes, 1), 0
+    if ask.selected is not None:
+        at = bisect_left(lanes, ask.selected, key=lambda lane: lane.submission)
+        at = at if at < len(lanes) and lanes[at].submission == ask.selected else 0
+    top = _page(at, page, len(lanes))
+    return tuple([Lane(lane.submission, lane.request) for lane in lanes[top : top + ask.lanes]]), top, len(lanes)
 
 
 def _listed(lanes: Sequence[LaneLike], ask: StripAsk) -> list[LaneLike]:
@@ -104,4 +117,8 @@ def _there(lanes: Sequence[LaneLike], ask: StripAsk, firsts: Sequence[int]) -> t
 def _page_top(submissions: Sequence[int], selected: int | None, page: int) -> int:
     """The first line that is shown: by pages, so that lanes stand still while the selection moves among them."""
     at = next((i for i, submission in enumerate(submissions) if submission == selected), 0)
-    return min(at // page * page, max(len(submissions) - page, 0))
+    return _page(at, page, len(submissions))
+
+
+def _page(at: int, page: int, lines: int) -> int:
+    return min(at // page * page, max(lines - page, 0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +38,39 @@ class Lane:
     last_round: int | None
 
 
+class Lanes(Sequence[Lane]):
+    """The lanes of a window in order of submission, each made when it is looked at: a large trace has 30,000."""
+
+    def __init__(self, names: Sequence[str], submissions: Longs, first: Longs, last: Longs, never: int) -> None:
+        """`first` and `last` are by submission; `never` stands for a last round that has not come."""
+        self._names, self._submissions, self._first, self._last = names, submissions, first, last
+        self._never = never
+
+    def __len__(self) -> int:
+        return len(self._submissions)
+
+    @overload
+    def __getitem__(self, index: int) -> Lane: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Lanes: ...
+
+    def __getitem__(self, index: int | slice) -> Lane | Lanes:
+        if isinstance(index, slice):
+            return Lanes(self._names, self._submissions[index], self._first, self._last, self._never)
+        submission = int(self._submissions[index])
+        last = int(self._last[submission])
+        return Lane(submission, self._names[submission], int(self._first[submission]),
+                    None if last == self._never else last)  # fmt: skip
+
+
 @runtime_checkable
 class Timeline(Protocol):
     """A view that can draw a window of rounds. Rounds are inclusive; a window of fewer rounds than columns has one
     column a round. Column c of n shows the rounds from `edges(...)[c]` to before `edges(...)[c + 1]`.
     """
 
-    def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
+    def lanes(self, first_round: int, last_round: int) -> Sequence[Lane]:
         """Return the requests that are there in some round of a window, in order of submission."""
         ...
 

@@ -172,12 +172,12 @@ class Elsewhere(SteppingScreen):
             return False
         return not study.derived.asked and (not checks.asked or checks.running or checks.derivable)
 
-    def put(self, **changes: object) -> None:
+    def put(self, *panes: str, **changes: object) -> None:
         """Replace parts of the scene; a timeline gets the marks that are the user's own."""
         strip = changes.get("strip")
         if isinstance(strip, Strip) and self.study is not None:
             changes["strip"] = with_own(strip, self.study, self._part)
-        super().put(**changes)
+        super().put(*panes, **changes)
 
     def on_told(self, message: Told) -> None:
         """Keep what a job of the study says; derive decisions where there are none, and look at them once they are."""

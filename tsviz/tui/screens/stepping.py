@@ -85,10 +85,10 @@ class SteppingScreen(OpaqueScreen[None]):
         """Let the fetching thread end."""
         self.fetcher.close()
 
-    def put(self, **changes: object) -> None:
-        """Replace parts of the scene and show it."""
+    def put(self, *panes: str, **changes: object) -> None:
+        """Replace parts of the scene and show it: in the panes named, which alone depend on them, or in all."""
         self.scene = replace(self.scene, **changes)  # type: ignore[arg-type]
-        self.redraw()
+        self.redraw(*panes)
 
     def say(self, message: str, role: str = "message") -> None:
         """Show a sentence in the last line until the next key."""
@@ -277,10 +277,10 @@ class SteppingScreen(OpaqueScreen[None]):
                 if self._asked is not None:
                     self.want(self._asked)
             case Detail() as found:
-                self.put(detail=found)
+                self.put("inspector", detail=found)
             case Strip() as strip if strip.ask == self._strip_asked:
                 self._strip_stale = False
-                self.put(strip=strip)
+                self.put("timeline", strip=strip)
             case Marked(None, step):
                 self.say(f"No {'later' if step > 0 else 'earlier'} round schedules the selected request.")
             case Marked(int() as round_, _):
