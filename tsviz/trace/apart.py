@@ -43,6 +43,8 @@ _PIPE_BYTES = 1 << 20
 BUSY_SECONDS, IDLE_SECONDS = 0.002, 0.02
 """How long entries are left to come together. A plan that is kept is memory which its scheduler finds cold: few rounds
 of it are cheaper for the loop than many (measured: docs/performance.md)."""
+_FRAMES = 2 * 8
+"""Heads and bodies of entries that go into the pipe at once: each write wakes the other process."""
 _RESULT = "ExtendResult"
 _START = "import subprocess,sys;subprocess.Popen(sys.argv[1:],start_new_session=True)"
 """Starts the writing process and ends: that one then has no parent here."""
@@ -110,7 +112,10 @@ class ApartWriter:
 
     def _send(self, kind: int, part: int, data: bytes) -> None:
         """Write a frame (one thread at a time). Raises OSError when the other end is gone."""
-        view = memoryview(HEADER.pack(kind, part, len(data)) + data)
+        self._write(HEADER.pack(kind, part, len(data)) + data)
+
+    def _write(self, frames: bytes) -> None:
+        view = memoryview(frames)
         while view:
             view = view[os.write(self._pipe, view) :]
 
@@ -129,9 +134,15 @@ class ApartWriter:
             if part.told:
                 self._send(PART, number, part.told)
                 part.told = b""
+            frames: list[bytes] = []
             while (data := part.recorder.read_one(part.encoder.encode)) is not None:
+                frames += HEADER.pack(ENTRY, number, len(data)), data
+                if len(frames) == _FRAMES:  # writing lets the interpreter go: the loop may have waited
+                    self._write(b"".join(frames))
+                    frames.clear()
                 took = True
-                self._send(ENTRY, number, data)
+            if frames:
+                self._write(b"".join(frames))
         return took
 
     def _watch(self) -> None:

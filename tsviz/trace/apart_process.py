@@ -23,6 +23,7 @@ from .ring import RingOptions
 from .wire_reader import READER, Decoder, decoded_plan
 from .writer import BundleWriter
 
+_NICE = 5
 _WAIT_SECONDS = 0.01
 """Where `MOST_WAITING` entries wait for the disk nothing is read from the pipe meanwhile: what then waits at the other
 end is dropped there, since only a plan that was not sent can be left out (`backlog.py`)."""
@@ -78,12 +79,19 @@ def write(source: BinaryIO) -> str:
     return "closed"
 
 
+def _give_way() -> None:
+    """Let the recorded program go first, also where the kernel weighs sessions and not the processes in them."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_NICE))
+
+
 def main() -> None:
     """Write, and say how it ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
-        os.nice(5)
+    _give_way()
     try:
         said = write(sys.stdin.buffer)
     except Exception as error:
