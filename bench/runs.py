@@ -23,6 +23,8 @@ from .recorded import THREAD, real, writing
 
 MOONCAKE = Path(__file__).resolve().parents[2] / "shared" / "workloads" / "mooncake-conversation"
 """The sample lies beside the project's checkout; figures that need it are left out, and say so, where it is not."""
+_GONE_SECONDS = 60.0
+"""How long a folder of bundles may take to go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,15 @@ def mooncake(rows: int, scale: int = 8) -> tuple[SchedulerOptions, Workload] | N
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory of its own for bundles, removed afterwards."""
+    """A directory of its own for bundles, removed afterwards.
+
+    Writing processes and keepers of rings, which remove their own, end a little later than what they record.
+    """
     directory = Path(tempfile.mkdtemp(prefix="tsviz-bench-"))
     try:
         yield directory
     finally:
-        shutil.rmtree(directory)
+        until = time.monotonic() + _GONE_SECONDS
+        while directory.exists() and time.monotonic() < until:
+            shutil.rmtree(directory, ignore_errors=True)
+            time.sleep(0.05)

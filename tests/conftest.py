@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
@@ -14,11 +15,30 @@ import pytest
 from tsviz.adapters.tokenspeed import PackageMissing, load_real
 
 os.environ.setdefault("SPDLOG_LEVEL", "off")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes are started, which would compile everything
 # Started in the background by a shell, everything below would ignore interrupts, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 _CACHE = tempfile.mkdtemp(prefix="tsviz-tests-")
 os.environ["TSVIZ_CACHE"] = _CACHE
 atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
+_SHARED = "TSVIZ_TESTS_INDEXES"
+if _SHARED not in os.environ:  # made by the process that starts the others, which have it from there
+    os.environ[_SHARED] = tempfile.mkdtemp(prefix="tsviz-indexes-")
+    atexit.register(shutil.rmtree, os.environ[_SHARED], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def indexes_of_shipped_traces() -> str:
+    """The folder in which indexes of traces that ship are kept for all tests, whichever process runs them."""
+    return os.environ[_SHARED]
+
+
+@pytest.fixture(scope="module")
+def shared_indexes(indexes_of_shipped_traces: str) -> Iterator[None]:
+    """Have a module's indexes kept in that folder: what it asks must not depend on whether one is there already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TSVIZ_CACHE", indexes_of_shipped_traces)
+        yield
 
 
 @pytest.fixture(scope="session")

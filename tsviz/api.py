@@ -161,13 +161,16 @@ class Trace:
 def follow_trace(path: str | PathLike[str]) -> Iterator[Trace]:
     """Yield a recording as it is now, then again whenever more of it is committed, to its end (`tsviz.follow`).
 
-    Each is a `Trace` of what was committed at that moment, and stays that. Raises `TraceError`.
+    Each is a `Trace` of what was committed at that moment, and stays that. Of a flight recorder (`OUT.ring`) it is what
+    is kept; a warning names the rounds that were dropped before they were yielded. Raises `TraceError`, OSError.
     """
     from pathlib import Path
 
     from tsviz.replay.growth import growth
 
     for grown in growth(Path(path)):
+        for words in grown.told:
+            warnings.warn(words, stacklevel=2)
         yield Trace([fspath(path)], bundles=[grown.bundle])
 
 

@@ -46,18 +46,15 @@ class Read:
 
 
 @pytest.fixture(scope="module", params=["mixed-undeclared-livelock", "prefill-decode-pair"])
-def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Read, tsviz.Trace]:
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_indexes: None
+) -> tuple[Read, tsviz.Trace]:
     """A shipped trace as Perfetto has it, and as SQL has it."""
-    folder = tmp_path_factory.mktemp("perfetto")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TSVIZ_CACHE", str(folder / "cache"))
-        file = folder / "out.pftrace"
-        with pytest.raises(SystemExit) as ended:
-            main(["export", str(TRACES / request.param), "--perfetto", str(file)])
-        assert ended.value.code == 0
-        trace = tsviz.open(TRACES / request.param)
-        trace.parts  # noqa: B018 (opened while the cache is the one of this test)
-    return Read(file), trace
+    file = tmp_path_factory.mktemp("perfetto") / "out.pftrace"
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(TRACES / request.param), "--perfetto", str(file)])
+    assert ended.value.code == 0
+    return Read(file), tsviz.open(TRACES / request.param)
 
 
 def count(trace: tsviz.Trace, relation: str) -> int:
@@ -137,7 +134,7 @@ def test_a_time_that_no_packet_holds_is_named(
 ) -> None:
     """A forward that starts before 0 ends the export with 3, file, place, expected and found, and leaves no file."""
     monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
-    trace = Path(shutil.copytree(TRACES / "mixed-undeclared-livelock", tmp_path / "trace"))
+    trace = Path(shutil.copytree(TRACES / "retract-and-grant", tmp_path / "trace"))
     cold = trace / "parts" / "F.0" / "cold"
     path = cold / "forwards.parquet"
     table = pq.read_table(path)

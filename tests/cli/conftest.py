@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,13 +49,19 @@ def tsviz(capfd: pytest.CaptureFixture[str]) -> Tsviz:
     return run
 
 
-@pytest.fixture
-def recorded(tsviz: Tsviz, tmp_path: Path) -> Path:
-    """A small recording of the real scheduler, with retractions and a host tier."""
+@pytest.fixture(scope="session")
+def small_recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small recording of the real scheduler, with retractions and a host tier: made once, to be copied."""
     pytest.importorskip("tokenspeed_scheduler")
-    out = tmp_path / "small"
-    ended = tsviz(
-        "record", "--workload", "poisson:requests=20,rate=60,prompt_tokens=120,output_tokens=60", *SMALL, "--out", out
-    )
-    assert ended.code == 0, ended.err
+    out = tmp_path_factory.mktemp("recorded") / "small"
+    workload = "poisson:requests=20,rate=60,prompt_tokens=120,output_tokens=60"
+    with pytest.raises(SystemExit) as ended:
+        main(["record", "--workload", workload, *SMALL, "--out", str(out)])
+    assert ended.value.code in (0, None)
     return out
+
+
+@pytest.fixture
+def recorded(small_recording: Path, tmp_path: Path) -> Path:
+    """That recording, for one test to do with it what it likes."""
+    return Path(shutil.copytree(small_recording, tmp_path / "small"))

@@ -152,3 +152,15 @@ def test_max_rounds_ends_a_run(tsviz: Tsviz, tmp_path: Path) -> None:
     ended = tsviz("record", "--workload", "poisson", "--max-rounds", "25", "--out", out, "--format", "json")
     assert [(r["rounds"], r["ended"]) for r in ended.json()] == [(25, "max_rounds")]
     assert tsviz("info", out, "--format", "json").json()["parts"][0]["rounds"] == 25
+
+
+def test_record_and_info_count_the_same(tsviz: Tsviz, tmp_path: Path) -> None:
+    """Rows of all plans, those too whose results were dropped since their request had ended, and the same seconds."""
+    run = ("record", "--workload", "poisson:requests=12,rate=60,prompt_tokens=60,output_tokens=20", "--pages", "33",
+           "--host-pages", "33", "--max-new", "undeclared", "--overlap", "1", "--format", "json")  # fmt: skip
+    told = tsviz(*run, "--out", tmp_path / "b").json()
+    (part,) = tsviz("info", tmp_path / "b", "--json").json()["parts"]
+    (counted,) = tsviz("sql", tmp_path / "b", "SELECT count(*) AS n FROM operations", "--format", "json").json()
+    (row,) = told if isinstance(told, list) else [told]
+    assert row["rows"] == part["rows"] == counted["n"] > 100
+    assert (row["seconds"], row["rounds"]) == (part["seconds"], part["rounds"])

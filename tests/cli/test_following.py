@@ -103,3 +103,12 @@ def test_a_row_that_is_there_more_often_is_new_so_often() -> None:
     for values, new in ((["a", "a"], 2), (["a", "b", "a", "a"], 2), (["a"], 0), ([], 0)):
         assert novelty.write(pa.table({"x": pa.array(values, pa.string())})) == new
     assert out.getvalue().decode().split() == ["x", "a", "a", "b", "a"]
+
+
+def test_the_heading_comes_first_where_no_row_is_there_yet() -> None:
+    """Nothing, then one row: the heading once, then the row."""
+    out = io.BytesIO()
+    novelty = Novelty(Format.CSV, out, None)
+    for values, new in (([], 0), ([7], 1)):
+        assert novelty.write(pa.table({"x": pa.array(values, pa.int32())})) == new
+    assert out.getvalue().decode().split() == ["x", "7"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,6 @@ from tsviz.trace.reader import open_bundle
 
 WALKS = walks()
 INCIDENTS = json.loads((ROOT / "traces" / "incidents.json").read_text("utf-8"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep indexes in a folder of their own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +32,7 @@ def words(text: str) -> str:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("walk", WALKS, ids=[walk.trace for walk in WALKS])
-async def test_the_keys_lead_to_what_is_told(walk: Walk) -> None:
+async def test_the_keys_lead_to_what_is_told(walk: Walk, shared_indexes: None) -> None:
     """Each line of the block `screen` stands on the screen behind the keys of the block `keys`."""
     for part in open_bundle(ROOT / "traces" / walk.trace).parts:
         build_index(part)

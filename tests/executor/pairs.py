@@ -39,7 +39,7 @@ REQUESTS = tuple(request(f"r{i}", (100 + i % 2, 20), (200 + i, 3 + 4 * i), says=
 
 @dataclass(frozen=True)
 class Pair:
-    """Everything that a pair's run depends on; `on_d` are the decode node's device options."""
+    """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options."""
 
     model: str = "tiny"
     requests: tuple[WorkRequest, ...] = REQUESTS
@@ -49,6 +49,7 @@ class Pair:
     draft_layers: int = 0
     aborts: tuple[ClientAbort, ...] = ()
     on_d: DeviceOptions = field(default_factory=DeviceOptions)
+    on_p: DeviceOptions = field(default_factory=DeviceOptions)
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
     meddle: dict[Role, Meddle] | None = None
 
@@ -110,7 +111,7 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
     engines: list[Engine] = []
     writers: list[BundleWriter] = []
     for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
-        device = replace(pair.on_d if role is Role.D else DeviceOptions(), keep_logits=True)
+        device = replace(pair.on_d if role is Role.D else pair.on_p, keep_logits=True)
         module, watcher = twin, None
         if out is not None:
             writer, watcher = BundleWriter(out / role.value, meta={"command": ["tsviz"]}), TraceSink()

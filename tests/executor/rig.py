@@ -85,6 +85,9 @@ class _Ops:
     def op(self, op: Op) -> None:
         self.ops.append(op)
 
+    def crcs(self, op: Op, crcs: Any) -> None:
+        assert op is self.ops[-1]
+
     def forward(self, round_: int, start_ns: int, end_ns: int, rows: Any) -> None:
         assert 0 <= start_ns <= end_ns
 

@@ -47,11 +47,11 @@ TRACES = Path(__file__).resolve().parents[2] / "traces"
 
 
 @pytest.fixture(scope="session")
-def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], None]]:
-    """Derive the decisions of a shipped trace, once a session, in a cache of its own."""
+def indexes(indexes_of_shipped_traces: str) -> Iterator[Callable[[str], None]]:
+    """Derive the decisions of a shipped trace."""
     done: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("TSVIZ_CACHE", indexes_of_shipped_traces)
 
         def index(name: str) -> None:
             if name not in done:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tsviz.cli.main import main
+from tsviz.replay.pages import large
+from tsviz.replay.recorded import life_of
 from tsviz.trace.reader import Part, open_bundle
 
 os.environ["SPDLOG_LEVEL"] = "off"
@@ -35,23 +39,35 @@ def twin() -> Any:
     return importlib.import_module("tsviz.scheduler.compat")
 
 
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[str, ...], str | None], Path]:
+    """Recordings of the real scheduler by options and workload, each made once, to be copied."""
+    folder = tmp_path_factory.mktemp("recordings")
+    crowded = folder / "crowded.jsonl"
+    crowded.write_text("".join(json.dumps(row) + "\n" for row in CROWDED))
+
+    @cache
+    def made(options: tuple[str, ...], workload: str | None) -> Path:
+        out = folder / f"{made.cache_info().misses}"
+        named = workload or f"plain:{crowded}"
+        with pytest.raises(SystemExit) as ended:
+            main(["record", "--workload", named, "--out", str(out), "--format", "json", *options])
+        assert ended.value.code in (0, None)
+        return out
+
+    return made
+
+
 @pytest.fixture
-def record(tmp_path: Path) -> Record:
-    """Record a workload with the real scheduler; returns the bundle's path."""
+def record(recordings: Callable[[tuple[str, ...], str | None], Path], tmp_path: Path) -> Record:
+    """Record a workload with the real scheduler; returns the path of a bundle that is the test's own."""
     pytest.importorskip("tokenspeed_scheduler")
     made: list[Path] = []
 
     def run(*options: str, workload: str | None = None) -> Path:
-        if workload is None:
-            crowded = tmp_path / "crowded.jsonl"
-            crowded.write_text("".join(json.dumps(row) + "\n" for row in CROWDED))
-            workload = f"plain:{crowded}"
         out = tmp_path / f"recorded{len(made)}"
         made.append(out)
-        with pytest.raises(SystemExit) as ended:
-            main(["record", "--workload", workload, "--out", str(out), "--format", "json", *options])
-        assert ended.value.code in (0, None)
-        return out
+        return Path(shutil.copytree(recordings(options, workload), out))
 
     return run
 
@@ -64,3 +80,11 @@ def part_of() -> Callable[..., Part]:
         return open_bundle(path).part(node, rank)
 
     return open_
+
+
+@pytest.fixture
+def stretches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every part is a large one without an index, and a stretch of it reaches 32 rounds to both sides."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))
+    monkeypatch.setattr(life_of, "LARGE_ROWS", 0)
+    monkeypatch.setattr(large, "REACH_ROUNDS", 32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,6 @@ from tsviz.scheduler import decisions as d
 from tsviz.trace.reader import Bundle, open_bundle
 
 TRACES = Path(__file__).parents[2] / "traces"
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of indexes for this module."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
 
 
 def measured(bundle: Bundle) -> dict[int, dict[str, Any]]:
@@ -59,7 +49,7 @@ def adds_up(lost: list[Lost], times: dict[int, dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", ["head-of-line", "retract-and-grant", "escalating-headroom", "mixed-stall"])
-def test_shipped_traces_add_up(cache: None, name: str) -> None:
+def test_shipped_traces_add_up(shared_indexes: None, name: str) -> None:
     """The split spans of a recording of the real scheduler are the `ttft_ns` and `tpot_ns` of the SQL view."""
     bundle = open_bundle(TRACES / name)
     part = bundle.parts[0]
@@ -108,7 +98,7 @@ def test_a_wait_has_the_time_of_its_rounds(tmp_path: Path) -> None:
     assert rows["B"].causes[d.BUDGET_SPENT] == starts[3] - starts[2]
 
 
-def test_rows_that_compute_again_are_told_apart(cache: None) -> None:
+def test_rows_that_compute_again_are_told_apart(shared_indexes: None) -> None:
     """In the live-lock no token of row-0001321 landed, and most of what it was scheduled for was computed before."""
     part = open_bundle(TRACES / "mixed-undeclared-livelock").parts[0]
     facts = facts_of(part, build_index(part))
@@ -118,7 +108,7 @@ def test_rows_that_compute_again_are_told_apart(cache: None) -> None:
 
 
 @pytest.mark.parametrize("by", ["request", "class", "cause"])
-def test_sums_lose_nothing(cache: None, by: str) -> None:
+def test_sums_lose_nothing(shared_indexes: None, by: str) -> None:
     """Whatever they are summed by, the shares of a phase make up its spans."""
     part = open_bundle(TRACES / "head-of-line").parts[0]
     lost = blame(facts_of(part, build_index(part)))

@@ -1,6 +1,6 @@
 """Damage in a bundle or in its index: a clear error or what can be said without, never a wrong row, never a hang.
 
-`TSVIZ_CAMPAIGN` is the number of random damages instead of 50 (500 in the campaign), `TSVIZ_SEED` where they begin.
+`TSVIZ_CAMPAIGN` is the number of random damages instead of 28 (500 in the campaign), `TSVIZ_SEED` where they begin.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tsviz.replay.reexecution.index import build_index
 from tsviz.trace.reader import open_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
-DAMAGES = int(os.environ.get("TSVIZ_CAMPAIGN", "50"))
+DAMAGES = int(os.environ.get("TSVIZ_CAMPAIGN", "28"))
 SEED = int(os.environ.get("TSVIZ_SEED", "11"))
 
 

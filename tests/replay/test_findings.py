@@ -43,15 +43,6 @@ def scene(tmp_path: Path) -> Iterator[Opener]:
         made.close()
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cache of indexes for this module."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 class Tampered:
     """A part some of whose tables are others."""
 
@@ -120,7 +111,7 @@ SHIPPED = {
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_traces_show_their_story(cache: None, name: str) -> None:
+def test_shipped_traces_show_their_story(shared_indexes: None, name: str) -> None:
     """Each shipped incident is among the findings of its trace, and no shipped trace breaks an invariant."""
     bundle = open_bundle(TRACES / name)
     for part in bundle.parts:
@@ -131,7 +122,7 @@ def test_shipped_traces_show_their_story(cache: None, name: str) -> None:
             assert not found(checked)
 
 
-def test_the_live_lock_has_the_rounds_of_its_story(cache: None) -> None:
+def test_the_live_lock_has_the_rounds_of_its_story(shared_indexes: None) -> None:
     """From round 2,522 on nobody gets further, and the positions say where to look."""
     bundle = open_bundle(TRACES / "mixed-undeclared-livelock")
     (one,) = check_part(bundle, bundle.parts[0], None, [BY_NAME["livelock"]])

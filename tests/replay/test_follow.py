@@ -120,7 +120,7 @@ def test_a_follower_loses_no_round(real: ModuleType, tmp_path: Path) -> None:
 def test_a_real_recording_in_another_process_is_followed_to_its_end(real: ModuleType, tmp_path: Path) -> None:
     """`tsviz record` is stopped and continued while it is followed; at the end no round is missing."""
     bundle = tmp_path / "b"
-    command = ("-m", "tsviz", "record", "--workload", "poisson:requests=400,rate=100", "--out", str(bundle),
+    command = ("-m", "tsviz", "record", "--workload", "poisson:requests=60,rate=20", "--out", str(bundle),
                "--max-rounds", "600")  # fmt: skip
     with recording(bundle, *command) as process:
         follower = Follower(bundle, "F", 0)

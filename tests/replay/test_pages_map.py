@@ -15,10 +15,13 @@ from tests.replay.conftest import Record
 from tests.trace.lives import ROLES
 from tests.trace.lives import record as record_life
 from tsviz.replay.live.pages import tier_of
+from tsviz.replay.pages import large
 from tsviz.replay.pages import values as v
+from tsviz.replay.pages.large import LargePages
 from tsviz.replay.pages.live import with_live
 from tsviz.replay.pages.map import PagesHistory
 from tsviz.replay.pages.values import PagesMap
+from tsviz.replay.recorded import life_of
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.reexecution.run import Reexecution
 from tsviz.replay.view import PartView, open_view
@@ -37,7 +40,7 @@ class Told:
     settled: int
 
 
-def pages_of(path: Path, node: str | None = None) -> PagesHistory:
+def pages_of(path: Path, node: str | None = None) -> PagesHistory | LargePages:
     """Return the pages of a part as a view opens them."""
     view = open_view(open_bundle(path), node)
     assert isinstance(view, PartView)
@@ -90,9 +93,11 @@ def against(path: Path, twin: Any, node: str | None = None, *, decided: bool) ->
     if decided and part.level == "plans":
         build_index(part)
     pages, wrong, counts = pages_of(path, node), list[str](), Counter[str]()
-    assert pages.source == ("none" if not decided else "recorded" if part.level == "decisions" else "derived")
+    source = "none" if not decided else "recorded" if part.level == "decisions" else "derived"
     for round_, scheduler in rounds_of(part, twin):
-        counts += compare(pages.at(round_), scheduler, wrong)
+        found = pages.at(round_)
+        assert found.source == source
+        counts += compare(found, scheduler, wrong)
     unknown = counts.pop("unknown", 0)
     return Told(wrong, unknown, counts.total())
 
@@ -157,7 +162,7 @@ def test_a_page_lives_as_the_incident_tells() -> None:
     """Page 1 of retract-and-grant: r1 takes it in round 2, is retracted in 101, the page is evicted for r6 at once."""
     path = INCIDENTS / "retract-and-grant"
     build_index(open_bundle(path).part())
-    life = pages_of(path).life(0, 1)
+    life = pages_of(path).life(0, 1, 1)
     told = [(event.round, event.what, event.request) for event in life.events[:7]]
     assert told == [
         (2, "taken", ""), (2, "placed", "r1"), (5, "published", ""), (101, "released", "r1"), (101, "evicted", ""),
@@ -165,7 +170,7 @@ def test_a_page_lives_as_the_incident_tells() -> None:
     ]  # fmt: skip
     assert life.complete
     with pytest.raises(KeyError, match="no page 65 in group 0"):
-        pages_of(path).life(0, 65)
+        pages_of(path).life(0, 65, 1)
 
 
 def test_the_pages_of_a_request_are_those_of_its_tables() -> None:
@@ -180,3 +185,62 @@ def test_the_pages_of_a_request_are_those_of_its_tables() -> None:
             assert pages.held(line.submission, round_) == shown
             compared += 1
     assert compared > 100
+
+
+@pytest.mark.usefixtures("stretches")
+@pytest.mark.parametrize("decided", [True, False])
+@pytest.mark.parametrize(
+    ("incident", "node"), [("retract-and-grant", "F"), ("bounded-replay", "F"), ("prefill-decode-pair", "D")]
+)
+def test_a_stretch_of_a_large_part_is_never_wrong(incident: str, node: str, decided: bool, twin: Any) -> None:
+    """Owners, shares, pins and what it says of the cache are what the twin has, in every round of every stretch."""
+    told = against(INCIDENTS / incident, twin, node, decided=decided)
+    assert told.wrong[:5] == []
+    assert told.settled > told.unknown
+
+
+def test_the_life_of_a_page_goes_on_beyond_a_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Around a round a large part tells the events up to the end of the stretch, and finds those beyond both ends."""
+    path = INCIDENTS / "retract-and-grant"
+    build_index(open_bundle(path).part())
+    whole = pages_of(path).life(0, 1, 1)
+    monkeypatch.setattr(life_of, "LARGE_ROWS", 0)
+    monkeypatch.setattr(large, "REACH_ROUNDS", 32)
+    pages = pages_of(path)
+    assert isinstance(pages, LargePages)
+    told = pages.life(0, 1, 60)
+    assert told.rounds == (28, 92) and told.tells((0, 1), 60) and not told.tells((0, 1), 28)
+    assert [e for e in told.events if e.round > 28] == [e for e in whole.events if 28 < e.round <= 92]
+    taken = sorted({e.round for e in whole.events if e.what in ("taken", "placed")})
+    assert pages.event_beyond(0, 1, 60, 1) == next(r for r in taken if r > 92)
+    assert pages.event_beyond(0, 1, 60, -1) == next(r for r in reversed(taken) if r < 28)
+    assert pages.event_beyond(0, 1, open_bundle(path).part().last_round, 1) is None
+
+
+@pytest.mark.parametrize("incident", ["bounded-replay", "retract-and-grant"])
+def test_the_pools_of_all_groups_are_the_pool(incident: str) -> None:
+    """In every round the occupied and the active parents of the groups add up to what the scheduler counts."""
+    bundle = open_bundle(INCIDENTS / incident)
+    build_index(bundle.part())
+    view, last = open_view(bundle), bundle.part().last_round
+    assert isinstance(view, PartView)
+    pools = [view.pages.group_pool(group, 1, last, last) for group in range(len(view.head.groups))]
+    occupied = [sum(each) for each in zip(*(pool.occupied_parents for pool in pools), strict=True)]
+    active = [sum(each) for each in zip(*(pool.active_parents for pool in pools), strict=True)]
+    assert tuple(occupied) == view.pool_history(1, last, last)
+    assert tuple(active) == view.active_history(1, last, last)
+    (coarse,) = view.pages.group_pool(0, 1, last, 1).occupied_parents
+    assert coarse == max(pools[0].occupied_parents)
+
+
+@pytest.mark.usefixtures("stretches")
+def test_the_pool_of_a_group_of_a_large_part_is_that_of_a_stretch() -> None:
+    """64 rounds are told as of the whole part, as far as tables hold pages; for more it says how many it tells."""
+    part = open_bundle(INCIDENTS / "retract-and-grant").part()
+    view = open_view(open_bundle(INCIDENTS / "retract-and-grant"))
+    assert isinstance(view, PartView) and isinstance(view.pages, LargePages)
+    build_index(part)
+    told = view.pages.group_pool(0, 100, 163, 64)
+    assert told.active_parents == open_view(open_bundle(INCIDENTS / "retract-and-grant")).active_history(100, 163, 64)  # type: ignore[attr-defined]
+    refused = view.pages.group_pool(0, 100, 164, 65)
+    assert refused.active_parents == () and "at most 64 rounds" in refused.words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +21,8 @@ Tell = Callable[..., RoundStory]
 
 
 @pytest.fixture(scope="module")
-def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., PartView]]:
+def view(shared_indexes: None) -> Callable[..., PartView]:
     """Views of shipped traces, their decisions derived once."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
     found: dict[str, PartView] = {}
 
     def open_(name: str, node: str | None = None) -> PartView:
@@ -35,8 +33,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Par
             found[key] = PartView(bundle, part, None, Inside(part, build_index(part), name))
         return found[key]
 
-    yield open_
-    patch.undo()
+    return open_
 
 
 @pytest.fixture

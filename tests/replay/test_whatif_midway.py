@@ -72,10 +72,10 @@ def test_knobs_turned_in_front_of_round_1_are_those_of_a_run_from_the_start(
 ) -> None:
     """Budget, batch, mixed mode and pool turned before any call was made equal a scheduler that was built with them."""
     part = part_of(record("--pages", "65"))
+    early, start = (study(part, twin, at_round=at, max_rounds=900) for at in (1, None))
     for text in ("chunk=64", "batch=2", "batch=80", "mixed=on", "pages=81"):
         changes = [parse_change(text)]
-        turned, built = (study(part, twin, at_round=at, max_rounds=900).run(changes) for at in (1, None))
-        assert turned.figures == built.figures, text
+        assert early.run(changes).figures == start.run(changes).figures, text
 
 
 def test_a_smaller_batch_holds_from_the_turn_on(record: Any, part_of: Any, twin: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,8 @@ Ask = Callable[..., Answer]
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Facts]]:
+def known(shared_indexes: None) -> Callable[..., Facts]:
     """Facts of shipped traces, their decisions derived once."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("TSVIZ_CACHE", str(tmp_path_factory.mktemp("cache")))
     found: dict[str, Facts] = {}
 
     def facts(name: str, node: str | None = None) -> Facts:
@@ -35,8 +33,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Fa
             found[key] = facts_of(part, build_index(part))
         return found[key]
 
-    yield facts
-    patch.undo()
+    return facts
 
 
 def one(answer: Answer, kind: str) -> Branch:

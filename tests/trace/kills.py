@@ -1,7 +1,8 @@
 """The campaign of kills: `python -m tests.trace.kills COUNT [SEED]`; not part of the suite, which has a few of them.
 
 Each time a recording is killed at a random moment: a plain one, a flight recorder, or one together with its keeper, of
-which `tsviz repair` then has to make a trace. Every trace must open, verify to its last round, and say that it was cut.
+which `tsviz repair` then has to make a trace; the latter two also of calls alone. Every trace must open, verify to its
+last round, and say that it was cut; of one of calls every plan is made again.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ from pathlib import Path
 from tests.trace.test_crash import ROOT, logged, wait_for
 from tsviz.cli.main import main as tsviz
 from tsviz.replay.overview import overview
+from tsviz.replay.reexecution.plans import plans_again
 from tsviz.replay.reexecution.verify import verify
 from tsviz.scheduler import compat
+from tsviz.trace.catalogue import PLANS
 from tsviz.trace.reader import open_bundle
 
-KINDS = ("plain", "ring", "both")
+KINDS = ("plain", "ring", "both", "ring of calls", "both of calls")
 
 
 def kill_once(folder: Path, kind: str, rng: random.Random) -> tuple[int, bool]:
     """Record, kill, and hold what is left to the promise; return its rounds, and whether it begins behind round 1."""
     bundle, log = folder / "b", folder / "log"
-    ring = [] if kind == "plain" else ["1.2"]
+    kind, _, level = kind.partition(" of ")
+    ring = [] if kind == "plain" else ["1.2", level or PLANS]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.trace.recording_process", str(bundle), str(log), *ring], cwd=ROOT
     )
@@ -53,6 +57,9 @@ def kill_once(folder: Path, kind: str, rng: random.Random) -> tuple[int, bool]:
     (part,) = opened.parts
     found = verify(part, compat)
     assert found.complete, found
+    assert part.level == (level or PLANS)
+    made = plans_again(part, part.last_round + 1).tables["operations"]
+    assert (made.num_rows > 0) == (part.last_round > 0)
     if kind == "plain":
         assert opened.end is None
     else:
@@ -79,7 +86,7 @@ def main() -> None:
     rng, told = random.Random(seed), Counter[str]()
     for number in range(count):
         folder = Path(tempfile.mkdtemp(prefix="kills-"))
-        kind = KINDS[number % 3]
+        kind = KINDS[number % len(KINDS)]
         rounds, later = kill_once(folder, kind, rng)
         told[f"{kind}: {'nothing committed' if not rounds else 'from a keyframe' if later else 'from round 1'}"] += 1
         shutil.rmtree(folder)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
 from tsviz.trace.api_events import event_reader
+from tsviz.trace.catalogue import DECISIONS, PLANS
 from tsviz.trace.config import describe_config
 from tsviz.trace.ring import RingOptions
 from tsviz.trace.writer import BundleWriter
@@ -384,6 +385,7 @@ def record(
     token: Callable[[int], int] = lambda index: index,
     tune: Callable[[Any], None] = lambda _: None,
     ring: RingOptions | None = None,
+    level: str = PLANS,
 ) -> Life:
     """Record the lifetime of a seed into a bundle at `path` and return it. `tune` may change its config."""
     rng = random.Random(seed)
@@ -394,9 +396,10 @@ def record(
         return writer.recorder(
             node="N", rank=0, config=describe_config(config), engine=engine_of(module),
             event_reader=event_reader(module), now_ns=lambda: next(clock), clock="virtual", rule_set=RULE_SET,
+            level=level,
         )  # fmt: skip
 
-    recorded = recording_module(module, open_recorder)
+    recorded = recording_module(module, open_recorder, observed=level == DECISIONS)
     config = random_config(module, rng, role)
     tune(config)
     scheduler = recorded.Scheduler(config)

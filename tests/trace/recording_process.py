@@ -1,7 +1,8 @@
-"""A program that records a scheduler until it is killed: `python -m tests.trace.recording_process BUNDLE LOG [RING]`.
+"""A program that records a scheduler until it is killed.
 
-RING: so many seconds are kept, by a keeper beside it. Writes to LOG, a line a round, how many calls were made behind it
-and when (monotonic seconds).
+`python -m tests.trace.recording_process BUNDLE LOG [RING [LEVEL]]`. RING: so many seconds are kept, by a keeper beside
+it. LEVEL: what is recorded, `plans` if not said. Writes to LOG, a line a round, how many calls were made behind it and
+when (monotonic seconds).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from tsviz.adapters.tokenspeed import engine_of, load_real, recording_module
 from tsviz.trace.apart import ApartWriter
 from tsviz.trace.api_events import event_reader
+from tsviz.trace.catalogue import PLANS
 from tsviz.trace.config import describe_config
 from tsviz.trace.ring import SUFFIX, RingOptions, start_keeper
 from tsviz.trace.writer import BundleWriter
@@ -67,13 +69,13 @@ def serve(module: Any, scheduler: Any, log: Any, pause: float, rounds: int | Non
         time.sleep(pause)
 
 
-def recorded(real: Any, writer: BundleWriter | ApartWriter) -> tuple[Any, Any]:
+def recorded(real: Any, writer: BundleWriter | ApartWriter, level: str = PLANS) -> tuple[Any, Any]:
     """Return the recorded namespace and a scheduler in it."""
     module = recording_module(
         real,
         lambda config: writer.recorder(
             node="N", rank=0, config=describe_config(config), engine=engine_of(real), event_reader=event_reader(real),
-            now_ns=time.monotonic_ns, clock="monotonic", rule_set="0.1.24",
+            now_ns=time.monotonic_ns, clock="monotonic", rule_set="0.1.24", level=level,
         ),
     )  # fmt: skip
     return module, module.Scheduler(small_config(real))
@@ -85,4 +87,4 @@ if __name__ == "__main__":
     if kept is not None:
         start_keeper(target.path)
     with Path(sys.argv[2]).open("w") as out:
-        serve(*recorded(load_real(), target), out, 0.002)
+        serve(*recorded(load_real(), target, (sys.argv[4:] or [PLANS])[0]), out, 0.002)

@@ -14,8 +14,13 @@ from tests.cli.conftest import Tsviz, tsviz
 from tests.trace import lives
 from tests.trace.lives import record
 from tsviz.cli.level import not_recorded
+from tsviz.replay.keyframes.book import Keyframe
+from tsviz.replay.keyframes.keyframe import state_digest
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.index import build_index
+from tsviz.replay.reexecution.keyframe_files import KeyframeFiles
+from tsviz.replay.reexecution.reach import reach
+from tsviz.replay.reexecution.run import Reexecution
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.slice import write_slice
 from tsviz.replay.survey.ask import Extent, lost_time
@@ -116,6 +121,7 @@ def test_a_trace_with_gaps_opens_and_says_so(trace: Path, tmp_path: Path, monkey
     index = build_index(part)
     assert index.divergence is None
     assert not any(number in lost for number in index.table("phases")["round"].to_pylist())
+    assert {last + 1 for _, last in lost.spans} <= set(KeyframeFiles(index.directory, part).rounds)
 
 
 def test_figures_over_rounds_say_what_they_are_without(
@@ -160,8 +166,19 @@ def test_a_ring_is_cut_where_plans_are_missing(
     record(real, tmp_path / "b.ring", 601, tokens="identity", ring=RingOptions(700e-9, None))
     assert keep(tmp_path / "b.ring") == 0
     part = open_bundle(tmp_path / "b").parts[0]
-    assert part.meta["starts_at"] > 1 and len(LostRounds(part.table("gaps"))) > 0
+    first, lost = part.meta["starts_at"], LostRounds(part.table("gaps"))
+    assert first > 1 and len(lost) > 0
     assert verify(part, compat).complete
+    behind = [last + 1 for _, last in lost.spans if last < part.last_round]
+    assert part.table("keyframes")["round"].to_pylist() == [first, *behind]
+    made = reach(part, behind[-1] + 1)  # from the keyframe behind the last gap, through one plan
+    monkeypatch.setattr("tsviz.replay.reexecution.reach.compare", None)  # to begin behind a gap nothing is made again
+    kept = reach(part, behind[-1])
+    assert isinstance(kept, Keyframe) and isinstance(made, Keyframe)
+    assert (kept.round, made.round) == (behind[-1], behind[-1] + 1)
+    whole = Reexecution(part, compat)
+    next(each for each in whole if each.call.kind == "plan" and each.call.round == behind[-1] - 1)
+    assert state_digest(kept.snapshot) == state_digest(whole.keyframe().snapshot)
 
 
 def test_plans_are_dropped_above_a_limit_until_half_of_it_waits_and_calls_end_at_five_times_as_many() -> None:

@@ -19,7 +19,7 @@ NAMES = [f"{path.parent.name}/{path.name}" for path in GOLDEN]
 def test_there_is_a_golden_bundle_of_every_kind() -> None:
     """Every schema is kept hot and cold, with full and with identity tokens."""
     kinds = ("fused-hot", "fused-cold", "d-identity-hot", "d-identity-cold")
-    assert {f"{schema}/{kind}" for schema in ("1.0", "1.1", "1.2") for kind in kinds} <= set(NAMES)
+    assert {f"{schema}/{kind}" for schema in ("1.0", "1.1", "1.2", "1.3") for kind in kinds} <= set(NAMES)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=NAMES)

@@ -15,7 +15,7 @@ from tsviz.trace import writer
 from tsviz.trace.errors import Full
 from tsviz.trace.layout import write_json
 from tsviz.trace.lock import RecordingLock
-from tsviz.trace.retention import RETENTION_FILE, Retention, parse_retention, sweep
+from tsviz.trace.retention import RETENTION_FILE, Retention, parse_retention, removed_by, sweep
 from tsviz.trace.writer import BundleWriter
 
 HOUR = 3600.0
@@ -106,3 +106,23 @@ def test_a_recording_as_large_as_all_may_be_ends(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(writer, "FLUSH_SECONDS", 0.0)
     with pytest.raises(Full, match=r"bytes were recorded, and 1,000 are all that is to be kept"):
         record(compat, tmp_path / "b", 7)
+
+
+def test_what_went_is_told_by_the_recording_that_was_made_meanwhile(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tsviz: Tsviz
+) -> None:
+    """With room for one, two older ones go: `info` names each, and of more than are named there is the number."""
+    sizes = [place(bundle, tmp_path / f"b{hours}", hours) for hours in (9, 5)]
+    monkeypatch.setattr("tests.trace.lives.BundleWriter", lambda path, **options: BundleWriter(
+        path, **options, retention=Retention(count=1)))  # fmt: skip
+    record(compat, tmp_path / "new", 7, steps=30)
+    why = ["there were 3 recordings, more than 1", "there were 2 recordings, more than 1"]
+    told = [f"b{hours}, {size:,} bytes: {words}" for hours, size, words in zip((9, 5), sizes, why, strict=True)]
+    assert removed_by(tmp_path / "new") == told
+    assert all(f"removed    {words}" in tsviz("info", tmp_path / "new").out for words in told)
+    monkeypatch.setattr("tsviz.trace.retention._TOLD", 1)
+    for hours, size in zip((9, 5), sizes, strict=True):
+        assert place(bundle, tmp_path / f"c{hours}", hours) == size
+    (tmp_path / "new" / RETENTION_FILE).unlink()
+    record(compat, tmp_path / "newer", 7, steps=30)
+    assert removed_by(tmp_path / "newer") == [f"1 before them, {sizes[0]:,} bytes", told[1].replace("b5", "c5")]

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from tests.trace.lives import record
+from tsviz.replay.reexecution.filled import fill
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.ring.join import PartRing
+from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
 from tsviz.trace import layout, privacy
+from tsviz.trace.catalogue import CALLS, DECISIONS, PLAN_TABLES, PLANS, TABLES
 from tsviz.trace.errors import NotABundle
 from tsviz.trace.layout import RING_FILE
 from tsviz.trace.reader import Part, open_bundle
 from tsviz.trace.ring import RingOptions, parse_ring, segment_directories
-from tsviz.trace.tables import RECORDED
 from tsviz.trace.whole import write_whole
 
 STEPS = 400
@@ -50,15 +52,22 @@ def rows_of(part: Part, name: str, first: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("role", "tokens"), [("Fused", "identity"), ("P", "full"), ("D", "identity")])
+MADE = ("operations", "table_changes", "zeroed", "transfers")
+
+
+@pytest.mark.parametrize(
+    ("role", "tokens", "level"),
+    [("Fused", "identity", PLANS), ("P", "full", PLANS), ("D", "identity", PLANS), ("Fused", "full", DECISIONS)],
+)
 def test_what_is_kept_is_the_recording_from_there_on_and_makes_its_plans_again(
-    real: ModuleType, tmp_path: Path, role: str, tokens: str
+    real: ModuleType, tmp_path: Path, role: str, tokens: str, level: str
 ) -> None:
     """Segment by segment is dropped; each time the rest has every row of the plain recording, and verifies."""
+    module, names = (compat, (*MADE, "admissions", "verdicts")) if level == DECISIONS else (real, MADE)
     for seed in (501 if role == "D" else 505,):
         home = tmp_path / f"{seed}.ring"
-        record(real, home, seed, role=role, tokens=tokens, steps=STEPS, tune=storage, ring=RING)
-        record(real, tmp_path / f"{seed}", seed, role=role, tokens=tokens, steps=STEPS, tune=storage)
+        record(module, home, seed, role=role, tokens=tokens, steps=STEPS, tune=storage, ring=RING, level=level)
+        record(module, tmp_path / f"{seed}", seed, role=role, tokens=tokens, steps=STEPS, tune=storage, level=level)
         plain, ring = open_bundle(tmp_path / f"{seed}").parts[0], ring_of(home)
         pieces = len(ring.segments())
         assert pieces >= 3
@@ -68,11 +77,11 @@ def test_what_is_kept_is_the_recording_from_there_on_and_makes_its_plans_again(
             first = part.meta.get("starts_at", 1)
             assert (part.last_round, ring.said) == (plain.last_round, "")
             assert verify(part, compat).complete
-            for name in ("calls", "rounds", "operations", "table_changes", "zeroed", "transfers", "events"):
+            for name in ("calls", "rounds", "events", *names):
                 assert rows_of(part, name, first) == rows_of(plain, name, first), (name, first)
             gaps = {row["table"]: row for row in part.table("gaps").to_pylist()}
             assert all(row["last_round"] == first - 1 and row["reason"] == privacy.RING for row in gaps.values())
-            for name in ("calls", "rounds", "operations"):
+            for name in ("calls", "rounds", *names):
                 before = sum(row["round"] < first for row in plain.table(name).to_pylist())
                 assert (gaps[name]["dropped_rows"] if name in gaps else 0) == before
             if len(ring.segments()) < (3 if not dropped else 2):
@@ -80,6 +89,30 @@ def test_what_is_kept_is_the_recording_from_there_on_and_makes_its_plans_again(
             ring.advance()
             dropped += 1
         assert dropped == pieces - 2
+
+
+def test_a_ring_of_calls_has_every_plan_once_it_is_made_again(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind each drop the rest verifies, and `fill` gives the plans, and the states, of the recording with plans."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    how: dict[str, Any] = {"role": "D", "tokens": "identity", "steps": STEPS, "tune": storage}
+    record(real, tmp_path / "x.ring", 501, ring=RING, level=CALLS, **how)
+    record(real, tmp_path / "x", 501, **how)
+    plain, ring = open_bundle(tmp_path / "x"), ring_of(tmp_path / "x.ring")
+    for dropped in (1, 2):
+        ring.advance()
+        part = written(ring, tmp_path / f"x-{dropped}")
+        first = part.meta["starts_at"]
+        assert (part.level, part.last_round, verify(part, compat).complete) == (CALLS, plain.parts[0].last_round, True)
+        assert not rows_of(part, "operations", first)
+        made, _ = fill(open_bundle(tmp_path / f"x-{dropped}"))
+        for name in PLAN_TABLES:
+            assert rows_of(made.parts[0], name, first) == rows_of(plain.parts[0], name, first)
+        assert made.parts[0].rows("operations") > 0
+        for number in (first, part.last_round):
+            states = [[(r.request, r.state) for r in open_view(b).snapshot(number).requests] for b in (made, plain)]
+            assert states[0] == states[1] != []
 
 
 def test_a_ring_goes_on_where_its_keeper_was_stopped(real: ModuleType, tmp_path: Path) -> None:
@@ -124,10 +157,10 @@ def test_other_sizes_are_refused(text: str) -> None:
         parse_ring(text)
 
 
-def test_every_recorded_table_can_have_a_gap() -> None:
+def test_every_table_can_have_a_gap() -> None:
     """The reason of a ring's gaps survives a redaction, and so do the names of tables."""
     assert privacy.RING in privacy.RULES["gaps", "reason"].words
-    assert set(RECORDED) == privacy.RULES["gaps", "table"].words
+    assert set(TABLES) == privacy.RULES["gaps", "table"].words
 
 
 def test_the_segments_of_a_ring_are_no_trace_and_say_what_is(real: ModuleType, tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ from tsviz.replay.ring.keeper import Keeper, Told, keep
 from tsviz.replay.ring.triggers import BadTrigger, Rested, watching
 from tsviz.scheduler import compat
 from tsviz.trace import layout
+from tsviz.trace.catalogue import CALLS, DECISIONS, PLANS
+from tsviz.trace.endings import say_stopped
+from tsviz.trace.errors import FellBehind
 from tsviz.trace.reader import Bundle, open_bundle
 from tsviz.trace.ring import NOTHING_KEPT, TRIGGER_FILE, RingOptions, ring_home, segment_directories
 
@@ -39,10 +42,11 @@ TRACES = ROOT / "traces"
 def ringed(real: ModuleType, tmp_path: Path) -> Callable[..., Path]:
     """Record a lifetime of some 100 rounds into a ring with these triggers; return its home."""
 
-    def made(*triggers: str, keep: int = 8, seconds: float = 1.2e-6) -> Path:
+    def made(*triggers: str, keep: int = 8, seconds: float = 1.2e-6, level: str = PLANS) -> Path:
         home = ring_home(tmp_path / "out")
         ring = RingOptions(seconds, None, triggers, keep)
-        record(real, home, 505, tokens="identity", steps=STEPS, ring=ring)
+        module = compat if level == DECISIONS else real
+        record(module, home, 505, tokens="identity", steps=STEPS, ring=ring, level=level)
         return home
 
     return made
@@ -76,6 +80,19 @@ def test_a_condition_in_sql_writes_what_is_kept_once_for_what_happened(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
+@pytest.mark.parametrize(
+    ("level", "predicate"), [(CALLS, "operations.round > 30"), (DECISIONS, "admissions.round > 30")]
+)
+def test_a_condition_may_ask_for_what_its_level_has(
+    ringed: Callable[..., Path], tmp_path: Path, level: str, predicate: str
+) -> None:
+    """Rows of plans in a ring of calls, which are made again for it; decisions where they are recorded."""
+    assert keep(ringed(f"sql:{predicate}", level=level, seconds=1.0)) == 0
+    bundle = open_bundle(tmp_path / "out")
+    assert overview(bundle)["parts"][0]["ended"].startswith("ring: sql at N/0:3")
+    assert (bundle.parts[0].level, bundle.parts[0].rows("operations") == 0) == (level, level == CALLS)
+
+
 def test_a_condition_that_never_holds_writes_nothing(ringed: Callable[..., Path], tmp_path: Path) -> None:
     """Nor does one that is no SQL: that is said in the log."""
     assert keep(ringed("sql:rounds.round < 0", "sql:no such column", seconds=1.0)) == 0
@@ -89,6 +106,20 @@ def test_a_recorder_that_died_is_a_crash_that_is_written_out(ringed: Callable[..
     (home / "recording.lock").touch()
     assert keep(home) == 0
     assert overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"].startswith("ring: crash: ")
+
+
+def test_a_recording_that_had_to_stop_says_why_in_what_is_written_out(
+    ringed: Callable[..., Path], tmp_path: Path
+) -> None:
+    """It was not closed, and its program goes on: the reason that the recorder left is that of the trace."""
+    home = ringed("finding:livelock")
+    (home / "end.json").unlink()
+    (home / "recording.lock").touch()
+    say_stopped(home, FellBehind("101 entries waited to be written, more than 100"))
+    assert keep(home) == 0
+    ended = overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"]
+    assert ended.startswith("ring: crash: recording had to stop, 20")
+    assert ended.endswith("FellBehind: 101 entries waited to be written, more than 100")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +165,8 @@ def test_a_crash_of_which_nothing_was_committed_is_told(ringed: Callable[..., Pa
     [("sql:nonsense.foo < 4", "there is no table nonsense"), ("sql:pool.available_blocks < 4", "it reads decisions"),
      ("sql:SELECT round FROM verdicts", "it reads decisions"), ("signal:KILL", "no process gets to see it"),
      ("signal:SIGSTOP", "no process gets to see it"), ("signal:TERM", "it is the program's, or its end"),
-     ("signal:INT", "it is the program's, or its end"), ("sql:rounds.foo = 1", "no column foo")],
+     ("signal:INT", "it is the program's, or its end"), ("sql:rounds.foo = 1", "no column foo"),
+     ("finding:never_fits", "it needs decisions, which a ring of plans does not hold")],
 )  # fmt: skip
 def test_a_trigger_that_can_never_fire_is_refused_at_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, why: str
@@ -303,9 +335,11 @@ def test_who_waits_for_a_keeper_says_so(
     assert said.startswith(f"tsviz: waiting for the keeper of {tmp_path / 'out.ring'} ")
 
 
-@pytest.mark.parametrize("text", ["finding:never_fits", "finding:nothing", "signal:NONE", "http:x", "sql:", "later"])
+@pytest.mark.parametrize(
+    "text", ["finding:rank_divergence", "finding:nothing", "signal:NONE", "http:x", "sql:", "later"]
+)
 def test_what_is_no_trigger_is_refused(text: str) -> None:
-    """A finding that needs decisions too: the keeper has plans only."""
+    """A finding that compares ranks too."""
     with pytest.raises(BadTrigger, match="expected"):
         watching([text])
 

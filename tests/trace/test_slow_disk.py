@@ -131,7 +131,7 @@ def test_the_end_of_a_program_does_not_wait_for_a_disk_that_hangs(
     with pytest.raises(FellBehind, match=r"the disk took nothing for 0\.01 s at the end"):
         target.close(patience_seconds=0.01)
     assert open_bundle(tmp_path / "b").end is None
-    target._recording.release()
+    target._folder._lock.release()
     repair(tmp_path / "b", tmp_path / "sound")
     assert verify(open_bundle(tmp_path / "sound").parts[0], compat).complete
     stuck.let.set()

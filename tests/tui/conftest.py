@@ -23,13 +23,13 @@ Incident = Callable[..., RecordedView]
 
 
 @pytest.fixture(scope="session")
-def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
+def incident(tmp_path_factory: pytest.TempPathFactory, indexes_of_shipped_traces: str) -> Iterator[Incident]:
     """Open a shipped trace by name; `derived=False` leaves its decisions unknown."""
     patch = pytest.MonkeyPatch()
-    cache = tmp_path_factory.mktemp("cache")
+    without = str(tmp_path_factory.mktemp("cache"))
 
     def open_(name: str, node: str | None = None, *, derived: bool = True) -> RecordedView:
-        patch.setenv("TSVIZ_CACHE", str(cache / ("derived" if derived else "none")))
+        patch.setenv("TSVIZ_CACHE", indexes_of_shipped_traces if derived else without)
         patch.chdir(TRACES.parent)
         bundle = open_bundle(Path("traces") / name)
         part = bundle.part(node)

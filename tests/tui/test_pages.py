@@ -12,8 +12,10 @@ from textual.widgets import Input
 
 from tests.tui.fakes import HEAD, FakeView
 from tests.tui.helpers import compare, compare_both, main_screen, screen_text, settle
+from tsviz.replay.pages import large
 from tsviz.replay.pages import values as v
 from tsviz.replay.pages.values import PageGroup, PageLife, PagesMap
+from tsviz.replay.recorded import life_of
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.view import open_view
 from tsviz.trace.reader import open_bundle
@@ -257,3 +259,31 @@ def test_help_and_legend_have_a_line_for_everything() -> None:
     assert all(name in legend for name in v.CODES)
     assert "escape" not in "\n".join(line.text for line in pages_help(PAGES_KEYS, 90))
     assert PageLife(0, 1, (), True).events == ()
+
+
+async def test_h_shows_the_host_pages_and_the_device_again() -> None:
+    """Round 266 of readmission-seals: two host pages are being filled, of whose copies the card tells; H goes back."""
+    async with app_of("readmission-seals", 266).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot, "H", *["right"] * 46, "right")
+        assert screen.scene.map is not None and screen.scene.map.counts[0]["loading"] == 2
+        assert screen.scene.map.codes[0][48] == v.LOADING
+        compare(pilot.app, "pages-host-120x40")
+        screen = await opened_again(pilot, "H")
+        assert screen.scene.map is not None and screen.scene.map.tier == v.DEVICE
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot, "H")
+        assert "no host tier" in screen.scene.message and screen.scene.tier == v.DEVICE
+
+
+async def test_the_life_of_a_page_of_a_large_trace_is_sought_beyond_what_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Page 1 is taken in round 101 for the next time: from round 60 of a stretch to 92 one key goes there."""
+    monkeypatch.setattr(life_of, "LARGE_ROWS", 0)
+    monkeypatch.setattr(large, "REACH_ROUNDS", 32)
+    async with app_of("retract-and-grant", 60).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot)
+        assert screen.scene.life is not None and screen.scene.life.rounds == (28, 92)
+        assert "rounds 28 to 92" in screen_text(pilot.app)
+        assert (await opened_again(pilot, "]")).scene.round == 101
+        assert (await opened_again(pilot, "[")).scene.round < 101

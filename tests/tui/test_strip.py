@@ -242,3 +242,25 @@ async def test_the_keys_of_the_timeline_change_axis_groups_and_direction() -> No
         assert entries == sorted(entries, reverse=True)
         await press(pilot, "o")
         assert not screen.scene.reverse
+
+
+async def test_k_shows_the_pool_of_one_group_after_the_other(incident: Incident) -> None:
+    """Of two groups each once, named in the title with its own parents, then the pool of all; with one it says so."""
+    app = DebuggerApp(incident("bounded-replay"), start_round=25)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await press(pilot, "K")
+        # Round 25 of the incident: 51 pages of `full` and 5 of `sliding`, of one page a parent, stand in tables.
+        whole = fetch_strip(incident("bounded-replay"), StripAsk(Window(25, 25), 1, 0)).active_pages
+        assert whole == (56,)
+        assert "pool of full" in pane_text(app, "timeline")
+        assert (
+            screen.scene.strip is not None and screen.scene.strip.active_pages[screen.scene.strip.cells_of(25)[0]] == 51
+        )
+        await press(pilot, "K")
+        assert "pool of sliding" in pane_text(app, "timeline")
+        assert screen.scene.strip.active_pages[screen.scene.strip.cells_of(25)[0]] == 5
+        await press(pilot, "K")
+        assert "pool of" not in pane_text(app, "timeline")
+    async with DebuggerApp(incident("retract-and-grant"), start_round=25).run_test(size=(120, 40)) as pilot:
+        screen = await press(pilot, "K")
+        assert "one group" in screen.scene.message

@@ -83,14 +83,19 @@ def _follow(place: Place, form: Format) -> list[Checked]:
     checks = [one for one in CHECKS if one.needs == RECORDED]
     novelty = Novelty(form, sys.stdout.buffer, None)
     told: dict[tuple[str, str], dict[str, Any]] = {}
+    until: dict[tuple[str, str, int], int] = {}
     checked: list[Checked] = []
     for now in grown([str(place.path)]):
         parts = [part for part in now.bundle.parts if place.node in (None, part.node)]
         checked = [one for part in parts for one in check_part(now.bundle, part, None, checks)]
+        kept = {(part.node, part.rank): part.meta.get("starts_at", 1) for part in parts}
         for one in checked:
             if one.outcome == "found":
                 key = (one.check.name, str(one.positions[0]))
-                told.setdefault(key, _row(one) | {"at": key[1]})
+                goes_on = one.positions[0].round <= until.get((one.check.name, one.node, one.rank), 0)
+                if not (goes_on and kept[one.node, one.rank] > 1):  # in a ring, whose front moves through it
+                    told.setdefault(key, _row(one) | {"at": key[1]})
+                until[one.check.name, one.node, one.rank] = one.positions[-1].round
         if told:
             novelty.write(table_of(list(told.values()), "numbers"))
         if now.ended:

@@ -37,17 +37,23 @@ def require_lines(form: Format) -> None:
 
 
 def grown(paths: Sequence[str]) -> Iterator[Grown]:
-    """Yield one recording whenever more of it is committed. Raises CliError."""
+    """Yield one recording whenever more of it is committed; say what a ring dropped meanwhile. Raises CliError."""
     from tsviz.replay.growth import growth
 
     if len(paths) != 1:
         raise CliError(ExitCode.USAGE, f"--follow follows one trace, found {len(paths)}")
     with unreadable():
-        yield from growth(Path(paths[0]))
+        for now in growth(Path(paths[0])):
+            for words in now.told:
+                click.echo(f"tsviz: {words}", err=True)
+            yield now
 
 
 class Novelty:
-    """Writes the rows of each answer that were not in the one before, as often as they are there more often."""
+    """Writes the rows of each answer that were not in the one before, as often as they are there more often.
+
+    Numbers of submissions are left out of account: what is kept of a ring counts them anew at each look.
+    """
 
     def __init__(self, form: Format, out: Any, width: int | None) -> None:
         self._form, self._out, self._width = form, out, width
@@ -56,17 +62,19 @@ class Novelty:
 
     def write(self, answer: pa.Table) -> int:
         """Write what is new of an answer; return how many rows that is."""
+        import pyarrow as pa
+
         rows = answer.to_pylist()
         now: Counter[str] = Counter()
         new = []
         for index, row in enumerate(rows):
-            key = repr(row)
+            key = repr({name: value for name, value in row.items() if name != "submission"})
             now[key] += 1
             if now[key] > self._before[key]:
                 new.append(index)
         self._before = now
         if new or not self._headed:
-            self._put(answer.take(new))
+            self._put(answer.take(pa.array(new, pa.int64())))
         return len(new)
 
     def _put(self, rows: pa.Table) -> None:

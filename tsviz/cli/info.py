@@ -12,6 +12,8 @@ from .output import clean
 from .rows import format_option, print_rows
 from .traces import open_recorded, parse_place, require_round, unreadable
 
+_REMOVED = 5
+
 
 @click.command("info", short_help="Say what is in a trace.")
 @click.argument("trace")
@@ -37,6 +39,10 @@ def command(trace: str, form: str) -> None:
     for key, value in view["workload"].items():
         if value is not None:
             click.echo(f"{'workload' if key == next(iter(view['workload'])) else '':<10} {clean(f'{key}: {value}')}")
+    for words in view["removed"][-_REMOVED:]:
+        click.echo(f"{'removed':<10} {clean(words)}")
+    if len(view["removed"]) > _REMOVED:
+        click.echo(f"{'':<10} and {len(view['removed']) - _REMOVED:,} before them (--json)")
     for warning in view["warnings"]:
         click.echo(f"{'warning':<10} {clean(warning)}")
     print_rows(_rows(view["parts"]), "table")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from .exit_codes import CliError, ExitCode
 from .traces import gaps_of
-
-if TYPE_CHECKING:
-    from tsviz.trace.ring import RingOptions
 
 CALLS, PLANS, DECISIONS = "calls", "plans", "decisions"
 LEVELS = (CALLS, PLANS, DECISIONS)
@@ -27,16 +23,6 @@ def level_option(levels: Sequence[str], default: str) -> Callable[[Any], Any]:
     """Return the option with these levels; it arrives as `level`, None where nothing was said."""
     told = "; ".join(f"{level}: {_SAYS[level]}" for level in levels)
     return click.option("--level", type=click.Choice(levels), help=f"{told}. {default}")
-
-
-def level_of(level: str | None, ring: RingOptions | None, *, otherwise: str) -> str:
-    """Return the level that is meant. Raises CliError for one that a flight recorder does not keep."""
-    if ring is not None and level not in (None, PLANS):
-        raise CliError(
-            ExitCode.USAGE, f"--ring keeps {PLANS}, found --level {level}",
-            "its keyframes are made from plans; `tsviz index` derives the decisions of what is written out",
-        )  # fmt: skip
-    return level or otherwise
 
 
 def without_decisions(paths: Sequence[str], names: Sequence[str]) -> list[str]:

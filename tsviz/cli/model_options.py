@@ -53,6 +53,11 @@ _OPTIONS = (
         "--layerwise", is_flag=True,
         help="With --node P: send each layer's pages as soon as a chunk has computed them, not whole prompts.",
     ),
+    click.option(
+        "--page-crcs", is_flag=True,
+        help="For debugging, slow: checksums of the pages of every operation as it finds and leaves them (table"
+        " page_crcs).",
+    ),
     click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="Of the CPU kernels."),
 )  # fmt: skip
 
@@ -66,7 +71,7 @@ def model_options(function: F) -> F:
 
 MODEL_NAMES = (
     "model", "prompts", "max_tokens", "mode", "dtype", "memory_mib", "streams", "draft", "store", "threads", "node",
-    "peer", "layerwise",
+    "peer", "layerwise", "page_crcs",
 )  # fmt: skip
 """The parameters that these options fill."""
 _SIMULATED = (
@@ -76,7 +81,7 @@ _SIMULATED = (
 """Parameters of `record` that a real model does not follow."""
 
 
-def check_model_options(context: click.Context, model: Mapping[str, Any], workload: str | None) -> None:
+def check_model_options(context: click.Context, model: Mapping[str, Any], workload: str | None, tokens: str) -> None:
     """Raise a usage error for options that do not go together, and where there is nothing to run."""
 
     def given(name: str) -> bool:
@@ -94,6 +99,8 @@ def check_model_options(context: click.Context, model: Mapping[str, Any], worklo
         raise click.UsageError("--node and --peer go together: a node needs its peer")
     if model["layerwise"] and model["node"] != "P":
         raise click.UsageError("--layerwise needs --node P: it is the prefill node that sends")
+    if model["page_crcs"] and tokens == "identity":
+        raise click.UsageError("--page-crcs needs --tokens full: a checksum of keys and values tells a guessed prompt")
     if ignored := [name for name in _SIMULATED if given(name)]:
         raise click.UsageError(f"{_option(context, ignored[0])} does not go with --model")
 

@@ -87,7 +87,9 @@ class ModelRecording:
                 recording_module(setup.module, open_recorder, observed=level == "decisions"), loaded.model, sized,
                 Arrivals(fit_vocabulary(workload, loaded.model.shape.vocabulary).requests), clock,
                 EngineOptions(
-                    device=DeviceOptions(poison=False, stop_tokens=loaded.stop_tokens),
+                    device=DeviceOptions(
+                        poison=False, stop_tokens=loaded.stop_tokens, page_crcs=options["page_crcs"]
+                    ),
                     max_rounds=plan.max_rounds, stop=stop,
                 ),
                 streams=self._make_streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,

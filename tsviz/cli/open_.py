@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .exit_codes import CliError, ExitCode
 from .traces import Place, open_place, parse_place, unreadable
+
+if TYPE_CHECKING:
+    from tsviz.tui.opening import Subject
 
 THEMES = ("dark", "light", "deuteranopia", "deuteranopia-light", "tritanopia", "tritanopia-light", "plain")
 """As `tsviz.tui.theme` names them; a test holds the two together, because a command line loads no toolkit."""
@@ -25,7 +30,8 @@ THEMES = ("dark", "light", "deuteranopia", "deuteranopia-light", "tritanopia", "
 def command(trace: str, request: str | None, compare: str, follow: bool, theme: str | None) -> None:
     """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys.
 
-    A trace that is being written is shown as far as it is committed; F follows it, pauses and catches up.
+    A trace that is being written is shown as far as it is committed; F follows it, pauses and catches up. Of a flight
+    recorder, OUT.ring, that is what is kept.
     """
     open_terminal(parse_place(trace), request, compare, follow=follow, theme=theme)
 
@@ -43,27 +49,16 @@ def open_terminal(
         require_terminal()
     except NoTerminal as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
+    from tsviz.trace.ring import ring_at
     from tsviz.tui.app import Crashed, run
     from tsviz.tui.leaving import leave_at_once, threads_left
-    from tsviz.tui.opening import Subject
 
-    if not os.path.exists(place.path / "bundle.json"):  # noqa: PTH110 (Path.exists raises for a loop of links)
+    ring = ring_at(place.path)
+    if ring is None and not os.path.exists(place.path / "bundle.json"):  # noqa: PTH110 (raises for a loop of links)
         open_place(place, derive=False)  # it says what is wrong, without a screen that comes and goes
 
     def opening() -> Subject:
-        from tsviz.replay.identity import identity
-        from tsviz.replay.view import open_view
-        from tsviz.tui.desk import TraceDesk
-
-        bundle, part = open_place(place, derive=False)
-        with unreadable():
-            view = open_view(bundle, part.node, part.rank, wait=False)
-        follower = None
-        if view.head.live:
-            from tsviz.replay.follow import Follower
-
-            follower = Follower(place.path, part.node, part.rank)
-        return Subject(view, TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)), follower)
+        return _of_trace(place) if ring is None else _of_ring(place, ring)
 
     broken: CliError | None = None
     follow = follow and place.round is None
@@ -88,3 +83,36 @@ def open_terminal(
         leave_at_once(broken.exit_code if broken is not None else ExitCode.OK)
     if broken is not None:
         raise broken
+
+
+def _of_trace(place: Place) -> Subject:
+    """Return what the screen shows of a trace, and what follows it where it is being written. Raises CliError."""
+    from tsviz.replay.identity import identity
+    from tsviz.replay.view import open_view
+    from tsviz.tui.desk import TraceDesk
+    from tsviz.tui.opening import Subject
+
+    bundle, part = open_place(place, derive=False)
+    with unreadable():
+        view = open_view(bundle, part.node, part.rank, wait=False)
+    follower = None
+    if view.head.live:
+        from tsviz.replay.follow import Follower
+
+        follower = Follower(place.path, part.node, part.rank)
+    return Subject(view, TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)), follower)
+
+
+def _of_ring(place: Place, home: Path) -> Subject:
+    """Return what the screen shows of a ring, whose desk asks what was shown last. Raises CliError."""
+    from tsviz.replay.ring.follow import FollowedPart
+    from tsviz.tui.desk import RingDesk
+    from tsviz.tui.opening import Subject
+
+    with unreadable():
+        try:
+            followed = FollowedPart(home, place.node, place.rank)
+        except KeyError as error:
+            raise CliError(ExitCode.USAGE, f"{place.path}: {error.args[0]}") from None
+        view = followed.view()
+    return Subject(view, RingDesk(lambda: followed.path, followed.node, followed.rank, followed.key), followed)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 _PASSED = (
@@ -15,12 +16,31 @@ _PASSED = (
 _MEANWHILE_SECONDS = 0.25
 _KERNEL = 0x80
 """`si_code` of a signal that the terminal sends: to every process in the foreground, the program among them."""
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
+_JOB_CONTROL = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}
+_TIMERS = {signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF}
+
+
+@contextlib.contextmanager
+def held() -> Iterator[set[signal.Signals]]:
+    """Block what `run_through` waits for, before any library starts a thread; gives what was blocked before.
+
+    A thread inherits what is blocked. One that lacked it would take a signal that comes while `meanwhile` runs: the end
+    of the program would be lost, and a SIGTERM would end this process instead of the program.
+    """
+    signals = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP} - _FAULTS - _JOB_CONTROL - _TIMERS
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield {signal.Signals(number) for number in before}
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def run_through(
     command: Sequence[str],
     environment: Mapping[str, str],
     *,
+    mask: Collection[signal.Signals] | None = None,
     ours: Collection[signal.Signals] = (),
     taken: Callable[[signal.Signals], None] = lambda _: None,
     meanwhile: Callable[[], None] = lambda: None,
@@ -28,26 +48,25 @@ def run_through(
     """Run a command to its end and return its wait status. Raises OSError when it cannot be started.
 
     Signals that are sent to this process reach it, but for `ours`, which `taken` is called with; those of the terminal
-    reach it anyway. `meanwhile` is called now and then.
+    reach it anyway. `meanwhile` is called now and then. It starts with `mask` blocked, or with what is blocked here.
     """
     waited = {signal.SIGCHLD, *_PASSED, *ours}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    blocked = before if mask is None else mask
     try:
+        if signal.sigpending() & set(_PASSED):  # it came before there was a program: it is meant for this process
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            signal.pthread_sigmask(signal.SIG_BLOCK, waited)
         default = [signal.SIGPIPE, signal.SIGXFSZ, *_PASSED]
-        child = os.posix_spawnp(command[0], list(command), environment, setsigmask=before, setsigdef=default)
+        child = os.posix_spawnp(command[0], list(command), environment, setsigmask=blocked, setsigdef=default)
         while True:
             received = signal.sigtimedwait(waited, _MEANWHILE_SECONDS)
             meanwhile()
-            if received is None:
-                continue
-            if received.si_signo in ours:
+            if received is not None and received.si_signo in ours:
                 taken(signal.Signals(received.si_signo))
-                continue
-            if received.si_signo != signal.SIGCHLD:
-                if received.si_code != _KERNEL:
-                    os.kill(child, received.si_signo)
-                continue
-            ended, status = os.waitpid(child, os.WNOHANG)
+            elif received is not None and received.si_signo != signal.SIGCHLD and received.si_code != _KERNEL:
+                os.kill(child, received.si_signo)
+            ended, status = os.waitpid(child, os.WNOHANG)  # each time: a thread here may have taken its SIGCHLD
             if ended:
                 return status
     finally:

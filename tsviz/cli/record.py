@@ -13,10 +13,10 @@ import click
 from click.core import ParameterSource
 
 from .exit_codes import CliError, ExitCode
-from .level import DECISIONS, LEVELS, PLANS, level_of, level_option
+from .level import DECISIONS, LEVELS, PLANS, level_option
 from .model_options import MODEL_NAMES, check_model_options, model_options
 from .params import OutputPath
-from .retaining import retain_option, retention_of
+from .retaining import retain_option, retention_of, tell_removed
 from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
@@ -83,15 +83,15 @@ def command(
     from .recording import Recording, RefusedConfig
 
     model = {name: options.pop(name) for name in MODEL_NAMES}
-    check_model_options(context, model, workload)
+    check_model_options(context, model, workload, tokens)
     try:
         plan = RunPlan.from_options(options, max_rounds)
         requests = load(workload, plan.workload) if workload is not None else None
     except WorkloadError as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    flight = ring_of(ring, trigger, keep)
+    level = level or (PLANS if scheduler == "real" else DECISIONS)
+    flight = ring_of(ring, trigger, keep, level)
     limits = retention_of(retain, flight)
-    level = level_of(level, flight, otherwise=PLANS if scheduler == "real" or flight is not None else DECISIONS)
     if level == DECISIONS and scheduler == "real":
         raise CliError(
             ExitCode.USAGE, "the real scheduler does not say why",
@@ -137,13 +137,14 @@ def command(
         stop.clear()
     seconds = time.monotonic() - began
     click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
+    tell_removed(out)
     for words in keepers.wait():
         click.echo(words, err=True)
     if flight is not None and not out.exists():
         click.echo(f"{out}: {nothing_kept(recording.homes)}", err=True)
     for reason, count in requests.skipped.items():
         click.echo(f"{count} input rows skipped: {reason}", err=True)
-    print_rows([summary_row(name, summary) for name, summary in summaries.items()], form)
+    print_rows([_summary_row(None if flight else out, name, summary) for name, summary in summaries.items()], form)
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
 
@@ -178,20 +179,31 @@ def record_model(
         click.echo(f"{answer.request_id}: {answer.text}", err=True)
     share = cost["device_rows_ns"] / max(1, cost["run_ns"])
     click.echo(f"{out}: recorded; the device's rows took {share:.2%} of the run", err=True)
-    print_rows([summary_row(f"{setup.node}/0", summary)], form)
+    print_rows([_summary_row(out, f"{setup.node}/0", summary)], form)
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
 
 
-def summary_row(name: str, summary: RunSummary) -> dict[str, Any]:
+def _summary_row(out: Path | None, name: str, summary: RunSummary) -> dict[str, Any]:
+    """Return what a run came to; how long it lasted as `info` tells it of the trace `out`, None without one of all."""
     return {
         "part": name, "ended": summary.reason.value, "rounds": summary.rounds, "rows": summary.scheduled_rows,
         "submitted": summary.submitted, "finished": summary.finished, "aborted": summary.aborted,
         "failed": summary.failed, "refused": len(summary.refusals), "live": summary.live,
         "not_arrived": summary.not_arrived, "retractions": summary.retractions,
-        "generated_tokens": summary.generated_tokens, "virtual_s": round(summary.end_ns / 1e9, 3),
+        "generated_tokens": summary.generated_tokens, "seconds": _seconds(out, name, summary),
         "detail": summary.detail,
     }  # fmt: skip
+
+
+def _seconds(out: Path | None, name: str, summary: RunSummary) -> float | None:
+    from tsviz.replay.overview import seconds_of
+    from tsviz.trace.reader import open_bundle
+
+    if out is None:
+        return round(summary.end_ns / 1e9, 3)
+    node, _, rank = name.partition("/")
+    return seconds_of(open_bundle(out).part(node, int(rank)))
 
 
 class Stop:

@@ -44,6 +44,7 @@ def command(trace: str, out: Path, form: str) -> None:
 def _of_ring(home: Path, out: Path) -> list[Repaired]:
     """Write what a flight recorder kept as a trace. Raises CannotRecord while it is recorded, `TraceError`, OSError."""
     from tsviz.replay.ring.keeper import Keeper
+    from tsviz.trace.endings import why_not_closed
     from tsviz.trace.errors import CannotRecord, Damaged
     from tsviz.trace.lock import ALIVE, recorder_of
     from tsviz.trace.repair import Repaired
@@ -56,5 +57,5 @@ def _of_ring(home: Path, out: Path) -> list[Repaired]:
         raise CannotRecord(f"{out}: expected a path that is free, found something there")
     if keeper.write_out("repaired: the recorder and its keeper were killed") is None:
         raise Damaged(home, "segments", "a commit", "none")
-    lost = ("the recording was not closed: its process was killed, or failed", *keeper.problems)
+    lost = (why_not_closed(home), *keeper.problems)
     return [Repaired(part.name, part.last_round(), lost) for part in keeper.parts()]

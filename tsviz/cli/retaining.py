@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -32,3 +33,16 @@ def retention_of(texts: tuple[str, ...], ring: RingOptions | None) -> Retention 
         return parse_retention(texts)
     except ValueError as error:
         raise CliError(ExitCode.USAGE, f"--retain: {error}") from error
+
+
+def tell_removed(recording: Path) -> None:
+    """Say on standard error which older recordings went while one was made; nothing where none did."""
+    from tsviz.trace.errors import TraceError
+    from tsviz.trace.retention import removed_by
+
+    try:
+        said = removed_by(recording)
+    except TraceError as error:
+        said = [f"not known: {error}"]
+    for words in said:
+        click.echo(f"tsviz: removed beside {recording}: {words}", err=True)

@@ -40,7 +40,7 @@ def ring_options(function: F) -> F:
     return function
 
 
-def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int) -> RingOptions | None:
+def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int, level: str) -> RingOptions | None:
     """Return what the options ask for; None for a recording of everything. Raises CliError."""
     from tsviz.replay.ring.triggers import BadTrigger, check
     from tsviz.trace.ring import RingOptions, parse_ring
@@ -51,7 +51,7 @@ def ring_of(ring: str | None, triggers: tuple[str, ...], keep: int) -> RingOptio
         return None
     try:
         seconds, size = parse_ring(ring)
-        check(list(triggers))
+        check(list(triggers), level)
     except (ValueError, BadTrigger) as error:
         raise CliError(ExitCode.USAGE, f"--ring, --trigger: {error}") from error
     return RingOptions(seconds, size, triggers, keep)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .level import CALLS, PLANS, level_of, level_option
+from .level import CALLS, PLANS, level_option
 from .params import OutputPath
-from .retaining import retain_option, retention_of
+from .retaining import retain_option, retention_of, tell_removed
 from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
 
 if TYPE_CHECKING:
@@ -59,27 +59,29 @@ def command(
     """
     from tsviz.adapters.live import FAILED_VARIABLE, LiveOptions, bundle_paths
 
-    from .passing import run_through, vanish
+    from .passing import held, run_through, vanish
 
     if any(path.exists() for path in bundle_paths(out)[:2]):
         raise CliError(ExitCode.USAGE, f"{out}: expected a path that is free, found something there or at {out}-2")
-    flight, keepers = ring_of(ring, trigger, keep), Keepers(told=True)
-    limits = retention_of(retain, flight)
-    options = LiveOptions(
-        str(out.absolute()), tokens, level_of(level, flight, otherwise=PLANS),
-        None if flight is None else flight.values(), keeper=False,
-        retention=None if limits is None else limits.values(),
-    )  # fmt: skip
-    failed = os.memfd_create("failed")  # there on a read-only disk too
-    noted = {FAILED_VARIABLE: f"/proc/{os.getpid()}/fd/{failed}"}
-    try:
-        status = run_through(
-            command, environment(options) | noted, ours=signals_of(flight),
-            taken=lambda number: keepers.pull(f"signal {number.name}"),
-            meanwhile=lambda: keepers.look(homes(out)) if flight is not None else None,
+    with held() as mask:
+        level = level or PLANS
+        flight, keepers = ring_of(ring, trigger, keep, level), Keepers(told=True)
+        limits = retention_of(retain, flight)
+        options = LiveOptions(
+            str(out.absolute()), tokens, level,
+            None if flight is None else flight.values(), keeper=False,
+            retention=None if limits is None else limits.values(),
         )  # fmt: skip
-    except OSError as error:
-        raise CliError(ExitCode.USAGE, f"{command[0]}: {error.strerror or error}") from error
+        failed = os.memfd_create("failed")  # there on a read-only disk too
+        noted = {FAILED_VARIABLE: f"/proc/{os.getpid()}/fd/{failed}"}
+        try:
+            status = run_through(
+                command, environment(options) | noted, mask=mask, ours=signals_of(flight),
+                taken=lambda number: keepers.pull(f"signal {number.name}"),
+                meanwhile=lambda: keepers.look(homes(out)) if flight is not None else None,
+            )  # fmt: skip
+        except OSError as error:
+            raise CliError(ExitCode.USAGE, f"{command[0]}: {error.strerror or error}") from error
     rings, said = homes(out), list[str]()
     if flight is not None:
         for home in rings:
@@ -91,6 +93,8 @@ def command(
     bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
     for path in bundles:
         _finish(path, quiet)
+        if not quiet:
+            tell_removed(path)
     if not bundles and not said and not quiet and not os.fstat(failed).st_size:
         click.echo(f"tsviz: {_nothing(rings)}", err=True)
     vanish(status)

@@ -208,7 +208,7 @@ def _follow(
     limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
     for now in grown(paths):
         try:
-            with ask(paths, sql, limits, opener) as answer:
+            with ask([str(now.bundle.path)], sql, limits, opener) as answer:
                 novelty.write(pa.Table.from_batches(list(answer), answer.schema))
                 total = answer.total
         except QueryError as error:

@@ -254,6 +254,10 @@ class EventLoop:
         self.rounds_done += 1
         self._intake.reaped()
         planned = read_plan(plan, lambda request_id: self._live[request_id].request)
+        remote = [
+            len(batch.request_ids) for batch in (planned.remote_prefill, planned.remote_decode) if batch is not None
+        ]
+        self._scheduled_rows += len(planned.request_ids) + sum(remote)
         admitted = 0 if planned.remote_prefill is None else len(planned.remote_prefill.request_ids)
         for row, prefix in enumerate(planned.extend_prefix_lens):
             live = self._live[planned.request_ids[row]]
@@ -268,7 +272,6 @@ class EventLoop:
         pending = self._device.execute(plan, planned)
         if pending is not None:
             self._scheduled_rounds += 1
-            self._scheduled_rows += len(lives)
             self._in_flight.append(_InFlight(planned, lives, pending))
             if self._observer is not None and pending.start_ns is not None and pending.end_ns is not None:
                 self._observer.forward(pending.start_ns, pending.end_ns)

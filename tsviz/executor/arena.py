@@ -43,11 +43,15 @@ class Arena:
         for r in ranges:
             self.data[r.begin // size : r.end // size] = value
 
-    def read_block(self, group: GroupLayout, page: int, layer: int | None = None) -> bytes:
-        """Return a block's fields, packed; of one layer, or of all."""
+    def packed(self, group: GroupLayout, page: int, layer: int | None = None) -> Tensor:
+        """Return a block's fields, packed bytes on the device; of one layer, or of all."""
         base = group.device_offset(page)
         spans = [(base + f.offset_bytes, f.size_bytes) for f in group.fields_of(layer)]
-        return bytes(torch.cat([self.bytes[at : at + size] for at, size in spans]).cpu().numpy().tobytes())
+        return torch.cat([self.bytes[at : at + size] for at, size in spans])
+
+    def read_block(self, group: GroupLayout, page: int, layer: int | None = None) -> bytes:
+        """Return a block's fields, packed, on the host; of one layer, or of all."""
+        return bytes(self.packed(group, page, layer).cpu().numpy().tobytes())
 
     def write_block(self, group: GroupLayout, page: int, packed: Tensor, layer: int | None = None) -> None:
         """Write a block's fields from packed bytes; those of one layer, or all."""
@@ -85,6 +89,11 @@ class HostPool:
         """Return the bytes of one block."""
         begin = self.layout.host_offset(group, page)
         return self.bytes[begin : begin + group.payload_bytes]
+
+    def packed(self, group: GroupLayout, page: int, layer: int) -> Tensor:
+        """Return a copy of one layer's bytes of a block."""
+        block = self.block(group, page)
+        return torch.cat([block[f.packed_bytes : f.packed_bytes + f.size_bytes] for f in group.fields_of(layer)])
 
     def store(self, arena: Arena, group: GroupLayout, device_page: int, host_page: int) -> None:
         """Copy a block out of the arena, its fields packed."""

@@ -12,6 +12,7 @@ from tsviz.engine.binding import LoadBackOp, WriteBackOp
 from tsviz.engine.device import CacheResult, Fetched
 from tsviz.engine.port import StorageKey
 from tsviz.executor.arena import Arena, HostPool
+from tsviz.executor.crcs import DEVICE, HOST, STORAGE, Block, Copied, Watched, unsummed
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.opqueue import OpQueue
 from tsviz.executor.options import DeviceOptions, Edge, Fault
@@ -61,10 +62,13 @@ class CacheCopies:
                 for move in moves:
                     self._host.store(self._arena, *move)
 
+            def watch(moves: Sequence[Move] = moves) -> Watched:
+                return Watched(*_blocks(moves, DEVICE, HOST, None))
+
             op = self._queue.submit(
                 Stream.WRITE, Kind.STORE_PINNED if pinned else Kind.STORE_ORDERED, run, [behind],
                 reads=merged(r for group, source, _ in moves for r in group.device_ranges(source)),
-                writes=merged(layout.host_range(group, target) for group, _, target in moves), op_id=op_id,
+                writes=merged(layout.host_range(group, target) for group, _, target in moves), op_id=op_id, watch=watch,
             )  # fmt: skip
             numbers.append(op.number)
             backup: tuple[StoredPage, ...] = ()
@@ -119,11 +123,14 @@ class CacheCopies:
                     for move in touched:
                         self._host.load(self._arena, *move, layer)
 
+                def watch(touched: Sequence[Move] = touched, layer: int | None = layer) -> Watched:
+                    return Watched(*_blocks(touched, HOST, DEVICE, layer))
+
                 last[op_id] = op = self._queue.submit(
                     Stream.LOAD, Kind.LOAD, run, waits,
                     reads=merged(layout.host_range(group, source) for group, source, _ in touched),
                     writes=merged(r for group, _, target in touched for r in group.device_ranges(target, layer)),
-                    op_id=op_id, layer=layer,
+                    op_id=op_id, layer=layer, watch=watch,
                 )  # fmt: skip
                 by_layer.setdefault(layer, []).append(op.number)
         self._out += [_Copy(op_id, False, op, op_id not in failed) for op_id, op in last.items()]
@@ -172,7 +179,16 @@ class CacheCopies:
         def run() -> None:
             block.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
 
-        self._queue.submit(Stream.HOST, Kind.FETCH, run, writes=(self._arena.layout.host_range(group, page),))
+        def copied() -> list[Copied]:
+            return [
+                (unsummed(STORAGE, group.name, page), data),
+                (unsummed(HOST, group.name, page, writes=True), block.clone()),
+            ]
+
+        self._queue.submit(
+            Stream.HOST, Kind.FETCH, run, writes=(self._arena.layout.host_range(group, page),),
+            watch=lambda: Watched(left=[Block(HOST, group, page)], also=copied),
+        )  # fmt: skip
 
     def _back_up(self, copy: _Copy) -> None:
         if self._store is None or not copy.backup:
@@ -180,9 +196,22 @@ class CacheCopies:
         ranges = merged(self._arena.layout.host_range(page.group, page.host_page) for page in copy.backup)
         store = self._store
 
+        written: list[Copied] = []
+
         def run() -> None:
             for page in copy.backup:
-                store.put(page.key, self._host.block(page.group, page.host_page).numpy().tobytes())
+                data = self._host.block(page.group, page.host_page).numpy().tobytes()
+                store.put(page.key, data)
+                written.append((unsummed(STORAGE, page.group.name, page.host_page, writes=True), data))
 
-        self._queue.submit(Stream.HOST, Kind.BACKUP, run, reads=ranges, op_id=copy.op_id)
+        def watch() -> Watched:
+            return Watched([Block(HOST, page.group, page.host_page) for page in copy.backup], (), lambda: written)
+
+        self._queue.submit(Stream.HOST, Kind.BACKUP, run, reads=ranges, op_id=copy.op_id, watch=watch)
         self._counts["storage put"] += len(copy.backup)
+
+
+def _blocks(moves: Sequence[Move], source: str, target: str, layer: int | None) -> tuple[list[Block], list[Block]]:
+    """Return the blocks that moves read in one space, and those that they write in another."""
+    read = [Block(source, group, page, layer) for group, page, _ in moves]
+    return read, [Block(target, group, page, layer) for group, _, page in moves]

@@ -16,6 +16,7 @@ from tsviz.engine.port import StorageKey
 from tsviz.engine.workloads.model import WorkRequest
 from tsviz.executor.arena import POISON, Arena, HostPool
 from tsviz.executor.cachecopies import CacheCopies
+from tsviz.executor.crcs import DEVICE, Block, PageCrcs, Watched
 from tsviz.executor.forward import Forward
 from tsviz.executor.inputs import HostView, read_inputs
 from tsviz.executor.layout import ByteRange
@@ -45,7 +46,7 @@ class ExecutorDevice:
         self._model, self._arena, self.slots = model, arena, slots
         self._clock, self.options = clock, options
         self._prefix, self._store = prefix_granularity, store
-        self.queue = OpQueue(streams, clock, observer)
+        self.queue = OpQueue(streams, clock, observer, PageCrcs(arena, host) if options.page_crcs else None)
         self.view = HostView(slots.width)
         self.said: dict[str, list[Said]] = {}
         self.counts: Counter[str] = Counter()
@@ -140,21 +141,31 @@ class ExecutorDevice:
             size = layout.parent_bytes
             ranges = merged(ByteRange(r.space, r.begin // size * size, (r.begin // size + 1) * size) for r in ranges)
         value = POISON if options.poison else 0.0
+
+        def watch() -> Watched:
+            zeroed = [Block(DEVICE, layout.group(name), page) for name, ids in pages.items() for page in ids.tolist()]
+            return Watched(left=zeroed)
+
         waits = [options.unless(Edge.EXEC_ZERO, self.queue.last_exec)]
         waits += [options.unless(Edge.STORE_ZERO, number) for number in fences]
         return self.queue.submit(
-            Stream.DEFAULT, Kind.ZERO, lambda: self._arena.fill(ranges, value), waits, writes=ranges
+            Stream.DEFAULT, Kind.ZERO, lambda: self._arena.fill(ranges, value), waits, writes=ranges, watch=watch
         )
 
     def _forward(self, planned: Planned, zero: Op, loads: Mapping[int | None, Sequence[int]]) -> ExecutorForward:
         shape, layout, options, queue = self._model.shape, self._arena.layout, self.options, self.queue
         inputs = read_inputs(planned, self.view, self.slots.width, [group.name for group in layout.groups])
         self._paths.batch(inputs, self._loaded(planned.loads))
+        planned_tables = inputs.tables
         if options.faults:
             inputs = self._spoiler.spoil(inputs, options.faults)
         forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options, self._draft)
+
+        def watch_tables() -> Watched:
+            return Watched(also=forward.tables_copied(planned_tables))
+
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
-        began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind)
+        began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind, watch=watch_tables)
         upper = inputs if forward.upper is None else forward.upper.inputs
         touched = Touched(inputs, upper, shape, layout, self._prefix, options.faults)
         self.last_layers = []
@@ -170,12 +181,21 @@ class ExecutorDevice:
             def run(layer: int = layer) -> None:
                 forward.layer(layer)
 
+            def watch(layer: int = layer) -> Watched:
+                return Watched(*touched.blocks(layer))
+
             self.last_layers.append(
-                queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer)
+                queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer, watch=watch)
             )
         committed = touched.committed() if options.tracked else ()
         drafted_from = touched.drafted_from(self._draft_layers) if options.tracked else ()
-        queue.submit(Stream.EXEC, Kind.EPILOGUE, forward.epilogue, reads=drafted_from, writes=committed)
+
+        def watch_states() -> Watched:
+            return Watched(left=touched.committed_blocks(), also=forward.candidates_copied)
+
+        queue.submit(
+            Stream.EXEC, Kind.EPILOGUE, forward.epilogue, reads=drafted_from, writes=committed, watch=watch_states
+        )
         result = queue.submit(
             Stream.EXEC, Kind.RESULT, forward.copy_out, writes=(ByteRange("result", queue.round, queue.round + 1),)
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from tsviz.executor import numerics
 from tsviz.executor.arena import Arena
+from tsviz.executor.crcs import PLAN, SCRATCH, UPLOAD, Copied, unsummed
 from tsviz.executor.drafting import Drafting
 from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.model import Model
@@ -137,6 +140,26 @@ class Forward:
             best, counts, self._begins, following, margins, broken, self._memory.dummy_rows,
             logits if self._options.keep_logits else None,
         )  # fmt: skip
+
+    def tables_copied(self, planned: Mapping[str, npt.NDArray[np.int64]]) -> Callable[[], Iterator[Copied]]:
+        """Return what tells, behind the prologue, the block tables as they were planned and as they were uploaded."""
+        kept = {name: table.tobytes() for name, table in planned.items()}
+
+        def copied() -> Iterator[Copied]:
+            for name, table in kept.items():
+                yield unsummed(PLAN, name), table
+                yield unsummed(UPLOAD, name), download(self._memory.tables[name])
+
+        return copied
+
+    def candidates_copied(self) -> Iterator[Copied]:
+        """Return, of every decode's state layers, the state behind each number of tokens of its window."""
+        for layer, scratch in self._memory.scratch.items():
+            for i, kept in scratch.states.items():
+                for taken, state in enumerate(kept):
+                    packed = torch.cat([state.flatten(), scratch.rows[i][taken].flatten()]).view(torch.uint8)
+                    name = self.inputs.rows[i].request_id
+                    yield unsummed(SCRATCH, "state", None, layer, name, taken + 1), download(packed)
 
     def _remember(self, inputs: ForwardInputs, positions: Tensor) -> PagedMemory:
         return PagedMemory(

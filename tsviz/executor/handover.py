@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tsviz.engine.binding import Batch
 from tsviz.engine.device import Planned
 from tsviz.executor.arena import Arena
+from tsviz.executor.crcs import DEVICE, WIRE, Block, Copied, Watched, unsummed
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.manifest import Manifest, select_pages, travelling
@@ -21,7 +22,7 @@ from tsviz.executor.rooms import Room, Stage
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Wire
 
-Block = tuple[GroupLayout, int, int]
+Travelling = tuple[GroupLayout, int, int]
 """A group, a position in the manifest, the page on this node."""
 
 
@@ -37,7 +38,7 @@ class Sender:
         end = planned.extend_prefix_lens[row] + planned.input_lengths[row]
         is_last = end == planned.prefill_lengths[row]
         tables = planned.batch.block_tables_arrays()  # type: ignore[union-attr]
-        blocks: list[Block] = []
+        blocks: list[Travelling] = []
         for group in self._arena.layout.groups:
             slots = travelling(
                 self._shape, group.name, group.granularity, manifest.prefix_tokens, manifest.prompt_tokens
@@ -75,13 +76,22 @@ class Sender:
         room.stage = Stage.TRANSFERRING
         return True
 
-    def _submit(self, room: Room, blocks: Sequence[Block], layer: int | None, behind: int | None) -> None:
+    def _submit(self, room: Room, blocks: Sequence[Travelling], layer: int | None, behind: int | None) -> None:
+        sent: list[Copied] = []
+
         def run() -> None:
             for group, index, page in blocks:
                 body = self._arena.read_block(group, page, layer)
+                sent.append((unsummed(WIRE, group.name, page, layer, room.request_id, index, writes=True), body))
                 head = {"kind": "page", "room": room.request_id, "group": group.name, "index": index, "layer": layer}
                 self._wire.send(head | {"crc": zlib.crc32(body)}, body)
                 self.moved_bytes += len(body)
 
+        def watch() -> Watched:
+            found = [Block(DEVICE, group, page, layer, room.request_id, index) for group, index, page in blocks]
+            return Watched(found, (), lambda: sent)
+
         reads = merged(r for group, _, page in blocks for r in group.device_ranges(page, layer))
-        room.ops.append(self._device.queue.submit(Stream.PEER, Kind.SEND, run, [behind], reads=reads, layer=layer))
+        room.ops.append(
+            self._device.queue.submit(Stream.PEER, Kind.SEND, run, [behind], reads=reads, layer=layer, watch=watch)
+        )

@@ -8,6 +8,7 @@ import torch
 
 from tsviz.engine.binding import Batch
 from tsviz.executor.arena import Arena
+from tsviz.executor.crcs import DEVICE, WIRE, Block, Watched, unsummed
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.manifest import Manifest, select_pages
 from tsviz.executor.options import Edge
@@ -62,8 +63,13 @@ class Landing:
         def run() -> None:
             self._arena.write_block(group, ids[index], torch.frombuffer(bytearray(body), dtype=torch.uint8), layer)
 
+        def watch() -> Watched:
+            came = unsummed(WIRE, name, ids[index], layer, room.request_id, index), body
+            block = [Block(DEVICE, group, ids[index], layer, room.request_id, index)]
+            return Watched(block, block, lambda: (came,))
+
         writes = merged(group.device_ranges(ids[index], layer))
-        op = self._device.queue.submit(Stream.PEER, Kind.RECEIVE, run, writes=writes, layer=layer)
+        op = self._device.queue.submit(Stream.PEER, Kind.RECEIVE, run, writes=writes, layer=layer, watch=watch)
         room.ops.append(op)
         self.moved_bytes += len(body)
         return True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tsviz.engine.clock import Clock
+from tsviz.executor.crcs import PageCrcs, Watched
 from tsviz.executor.layout import ByteRange
 from tsviz.executor.order import Kind, Op, OrderChecker, Stream
 from tsviz.executor.streams import Run, Streams
@@ -14,8 +15,11 @@ from tsviz.executor.telling import DeviceObserver
 class OpQueue:
     """One a device. `last_exec` is the last operation of `exec`: copies and zeroing come behind it."""
 
-    def __init__(self, streams: Streams, clock: Clock, observer: DeviceObserver | None) -> None:
-        self.streams, self._clock, self.observer = streams, clock, observer
+    def __init__(
+        self, streams: Streams, clock: Clock, observer: DeviceObserver | None, crcs: PageCrcs | None = None
+    ) -> None:
+        """`crcs` sums up the blocks of every operation, for whoever observes."""
+        self.streams, self._clock, self.observer, self._crcs = streams, clock, observer, crcs
         self.checker = OrderChecker()
         self.round = 0
         self.last_exec: int | None = None
@@ -25,15 +29,20 @@ class OpQueue:
     def submit(
         self, stream: Stream, kind: Kind, run: Run, waits: Sequence[int | None] = (), *,
         reads: tuple[ByteRange, ...] = (), writes: tuple[ByteRange, ...] = (), op_id: int | None = None,
-        layer: int | None = None,
+        layer: int | None = None, watch: Callable[[], Watched] | None = None,
     ) -> Op:  # fmt: skip
-        """Queue one operation behind the events it waits for, and have its place in the order checked."""
+        """Queue one operation behind the events it waits for, and have its place in the order checked.
+
+        `watch` says, where checksums are wanted, of which blocks.
+        """
         numbers = tuple(sorted({n for n in waits if n is not None}))
         moved = sum(r.end - r.begin for r in (writes if kind in (Kind.LOAD, Kind.ZERO) else reads))
         op = Op(self._count, self.round, stream, kind, numbers, reads, writes, op_id, layer, moved)
         op.seen, op.submit_ns = self.checker.seen(), self._clock.now_ns()
         self._count += 1
         self.checker.submitted(op)
+        if self._crcs is not None and watch is not None:
+            run = self._crcs.around(op.number, run, watch())
         self.streams.submit(op, run)
         if stream is Stream.EXEC:
             self.last_exec = op.number
@@ -62,5 +71,7 @@ class OpQueue:
             if op.end_ns < 0:
                 break
             self.observer.op(op)
+            if self._crcs is not None and (crcs := self._crcs.summed(op.number)):
+                self.observer.crcs(op, crcs)
             count += 1
         del self._unreported[:count]

@@ -61,6 +61,7 @@ class Fault(Enum):
 class DeviceOptions:
     """How the executor runs: poison for zeros, loads layer by layer, logits kept, edges left out, faults.
 
+    `page_crcs`: every operation's blocks are summed up as it finds and leaves them (`crcs`), for whoever observes.
     `pace` makes forwards take virtual time by a cost model, so that runs on a virtual clock are the same every time;
     None lets them take what they take. `tracked`: byte ranges are worked out and checked.
     """
@@ -69,6 +70,7 @@ class DeviceOptions:
     layerwise: bool = True
     keep_logits: bool = False
     tracked: bool = True
+    page_crcs: bool = False
     omitted: frozenset[Edge] = frozenset()
     faults: frozenset[Fault] = frozenset()
     acks: AckFaults = field(default_factory=AckFaults)

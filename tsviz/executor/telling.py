@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tsviz.executor.order import Op
-from tsviz.trace.entries import DeviceOpEntry, ForwardEntry, ForwardRow, ForwardRowsEntry
+from tsviz.trace.entries import DeviceOpEntry, ForwardEntry, ForwardRow, ForwardRowsEntry, PageCrc, PageCrcsEntry
 from tsviz.trace.recorder import Recorder
 
 
@@ -16,6 +16,9 @@ class DeviceObserver(Protocol):
 
     def op(self, op: Op) -> None:
         """An operation has ended and its times are known; in the order of submission."""
+
+    def crcs(self, op: Op, crcs: Sequence[PageCrc]) -> None:
+        """The checksums of the operation told last."""
 
     def forward(self, round_: int, start_ns: int, end_ns: int, rows: Sequence[ForwardRow]) -> None:
         """A forward's result was read: its interval on the device, and the rows that gave tokens."""
@@ -39,6 +42,11 @@ class TraceSink:
                 )
             )  # fmt: skip
         self.spent_ns += time.perf_counter_ns() - began
+
+    def crcs(self, op: Op, crcs: Sequence[PageCrc]) -> None:
+        """Record the checksums of one operation."""
+        if self.recorder is not None:
+            self.recorder.append(PageCrcsEntry(op.round, op.number, crcs))
 
     def forward(self, round_: int, start_ns: int, end_ns: int, rows: Sequence[ForwardRow]) -> None:
         """Record one forward."""

@@ -11,6 +11,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
+from tsviz.executor.crcs import DEVICE, Block
 from tsviz.executor.inputs import ForwardInputs, Row
 from tsviz.executor.layout import ByteRange, GroupLayout, Layout
 from tsviz.executor.options import Fault
@@ -37,14 +38,23 @@ class Touched:
 
     def layer(self, layer: int) -> tuple[Ranges, Ranges]:
         """Return what one layer reads and writes in the arena."""
+        group, reads, writes = self._touched(layer)
+        return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
+
+    def blocks(self, layer: int) -> tuple[list[Block], list[Block]]:
+        """Return the blocks that one layer reads, and those that it writes."""
+        group, *spans = self._touched(layer)
+        reads, writes = ([Block(DEVICE, group, page, layer) for page in sorted(set(s[0].tolist()))] for s in spans)
+        return reads, writes
+
+    def _touched(self, layer: int) -> tuple[GroupLayout, Longs, Longs]:
         letter = self._shape.pattern[layer] if layer < self._layout.draft_from else "F"
         group = self._layout.group(KINDS[letter])
         key = (group.name, self._shape.narrow_from <= layer < self._layout.draft_from)
         if key not in self._pages:
             rows = self._upper if key[1] else self._inputs
             self._pages[key] = self._state_pages(group) if letter == "M" else self._row_pages(letter, group, rows)
-        reads, writes = self._pages[key]
-        return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
+        return group, *self._pages[key]
 
     def drafted_from(self, draft_layers: int) -> Ranges:
         """Return what an epilogue reads to draft: the draft model's keys and values of everything before."""
@@ -59,14 +69,24 @@ class Touched:
         written: list[ByteRange] = []
         for layer in self._shape.layers_of("state"):
             group = self._layout.group("state")
-            spans = [
-                (page, 0, group.granularity)
-                for i, row in enumerate(self._inputs.rows)
-                if not row.is_extend
-                for page in self._pages_at(i, group, row.bounds.low, row.bounds.high + row.length - 1)
-            ]
-            written += _bytes_of(group, layer, _spans(spans))
+            written += _bytes_of(group, layer, _spans([(page, 0, group.granularity) for page in self._committed()]))
         return tuple(sorted(written))
+
+    def committed_blocks(self) -> list[Block]:
+        """Return the same as blocks."""
+        layers, pages = self._shape.layers_of("state"), sorted(set(self._committed()))
+        return [Block(DEVICE, self._layout.group("state"), page, layer) for layer in layers for page in pages]
+
+    def _committed(self) -> list[int]:
+        if "M" not in self._shape.pattern:
+            return []
+        group = self._layout.group("state")
+        return [
+            page
+            for i, row in enumerate(self._inputs.rows)
+            if not row.is_extend
+            for page in self._pages_at(i, group, row.bounds.low, row.bounds.high + row.length - 1)
+        ]
 
     def _row_pages(self, letter: str, group: GroupLayout, inputs: ForwardInputs) -> tuple[Longs, Longs]:
         shape, g = self._shape, group.granularity

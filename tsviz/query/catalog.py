@@ -50,7 +50,8 @@ class Catalog:
     """The relations over one or several bundles.
 
     Names of traces are made distinct by `~2`, `~3`, ... in the order given. Relations are registered by connection:
-    call `install` once for every connection or cursor (library-notes.md: `register` is a view of that connection).
+    call `install` for every connection or cursor (library-notes.md: `register` is a view of that connection), and for
+    `rounds` before `parts`.
     """
 
     def __init__(self, bundles: Sequence[Bundle]) -> None:
@@ -71,26 +72,29 @@ class Catalog:
             found.append(_Source(place, _consolidated(data) if isinstance(data, pa.Table) else lookups(data), names))
         return found
 
-    def install(self, connection: Any) -> None:
-        """Register the data and create the relations as temporary views of this connection."""
+    def install(self, connection: Any, name: str) -> None:
+        """Register the data of a relation and create it as a temporary view of this connection."""
         execute, register = connection.execute, connection.register
-        for table in TABLES.values():
-            sources = self._sources[table.name]
-            if not sources:
-                sources = [_Source(("", "", 0), table.schema.empty_table(), frozenset(table.names))]
-            for number, source in enumerate(sources):
-                register(f"_{table.name}_{number}", source.data)
-            selects = [_select(table, source, f"_{table.name}_{n}") for n, source in enumerate(sources)]
-            for number, source in enumerate(sources):
-                if isinstance(source.data, ds.Dataset):
-                    register(f"_{table.name}_size_{number}", _weight(source.data))
-                    selects.append(_nothing(table, source.place, f"_{table.name}_size_{number}"))
-            execute(f'CREATE TEMP VIEW "{table.name}" AS ' + " UNION ALL ".join(selects))
-
-        register("_parts", parts_table(self._parts))
-        register("_groups", groups_table(self._parts))
-        execute("CREATE TEMP VIEW groups AS FROM _groups")
-        execute("CREATE TEMP VIEW parts AS " + _PARTS_SQL)
+        if name == PARTS.name:
+            register("_parts", parts_table(self._parts))
+            execute("CREATE TEMP VIEW parts AS " + _PARTS_SQL)
+            return
+        if name == GROUPS.name:
+            register("_groups", groups_table(self._parts))
+            execute("CREATE TEMP VIEW groups AS FROM _groups")
+            return
+        table = TABLES[name]
+        sources = self._sources[name]
+        if not sources:
+            sources = [_Source(("", "", 0), table.schema.empty_table(), frozenset(table.names))]
+        for number, source in enumerate(sources):
+            register(f"_{name}_{number}", source.data)
+        selects = [_select(table, source, f"_{name}_{n}") for n, source in enumerate(sources)]
+        for number, source in enumerate(sources):
+            if isinstance(source.data, ds.Dataset):
+                register(f"_{name}_size_{number}", _weight(source.data))
+                selects.append(_nothing(table, source.place, f"_{name}_size_{number}"))
+        execute(f'CREATE TEMP VIEW "{name}" AS ' + " UNION ALL ".join(selects))
 
 
 def distinct(names: Sequence[str]) -> list[str]:

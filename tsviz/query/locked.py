@@ -16,9 +16,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from . import views
 from .catalog import Catalog
 from .problem import Kind, Problem, QueryError, read_duckdb
+from .relations import Relations
 
 _ALLOWED_TYPES = ("SELECT", "EXPLAIN", "MULTI")
 _BATCH_ROWS = 65_536
@@ -123,8 +123,7 @@ class Locked:
     def _open(self, catalog: Catalog, limits: Limits, connection: Any) -> None:
         self._catalog, self.limits, self._connection = catalog, limits, connection
         self._cancelled = threading.Event()
-        catalog.install(connection)
-        views.install(connection)
+        self._relations = Relations(catalog, connection)
         for setting in ("enable_progress_bar=true", "enable_progress_bar_print=false", "progress_bar_time=0"):
             connection.execute("SET " + setting)
 
@@ -166,6 +165,10 @@ class Locked:
         """
         self._cancelled.clear()
         self._check(sql)
+        try:
+            self._relations.make(sql)
+        except _ERRORS as error:
+            raise QueryError(read_duckdb(error, sql, cancelled=self._stopped)) from error
         failure: BaseException | None = None
         with self._reading():
             try:
@@ -177,7 +180,10 @@ class Locked:
                     yield Stream(
                         reader, limits or self.limits, lambda error: read_duckdb(error, sql, cancelled=self._stopped)
                     )
-        if failure is not None:
+        if isinstance(failure, duckdb.CatalogException) and self._relations.make_all():  # a name that was not seen
+            with self.stream(sql, limits) as stream:
+                yield stream
+        elif failure is not None:
             raise QueryError(self._located(failure, sql)) from failure
 
     @property

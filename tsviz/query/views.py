@@ -8,22 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache as kept
-from typing import Any
 
 from tsviz.query.shipped.definition import Relation
 from tsviz.trace.decided import DECIDED
 
-from .shipped import admission, cache, pages, requests, retraction, rounds, stops, traffic, verdicts
+from .shipped import admission, cache, device, pages, requests, retraction, rounds, stops, traffic, verdicts
 
-_THEMES = (verdicts, requests, rounds, pages, admission, retraction, cache, traffic, stops)
+_THEMES = (verdicts, requests, rounds, pages, admission, retraction, cache, traffic, stops, device)
 SHIPPED: tuple[Relation, ...] = tuple(relation for theme in _THEMES for relation in theme.RELATIONS)
 """All shipped relations; each may use the recorded tables and those before it."""
-
-
-def install(connection: Any) -> None:
-    """Create the shipped relations as temporary ones of a connection on which the catalog is installed."""
-    for relation in SHIPPED:
-        connection.execute(relation.statement)
 
 
 _WORD = re.compile(r"\w+")

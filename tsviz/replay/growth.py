@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tsviz.trace.reader import Bundle, open_bundle
+from tsviz.trace.ring import ring_at
 
 from .follow import Follower
 from .follow_values import LIVE, Look
@@ -24,6 +25,8 @@ class Grown:
 
     bundle: Bundle
     looks: dict[str, Look]
+    told: tuple[str, ...] = ()
+    """What was dropped in front of it since the look before, by a ring, in words."""
 
     @property
     def rounds(self) -> int:
@@ -39,8 +42,14 @@ class Grown:
 def growth(path: Path, *, wait: Callable[[float], object] = time.sleep) -> Iterator[Grown]:
     """Yield what is committed now, then again whenever more is, and a last time when the recording has ended.
 
-    `wait(seconds)` is called between two looks. Raises `TraceError`.
+    Of a flight recorder, `OUT.ring` or the OUT that it has not written yet, it is what is kept at each moment.
+    `wait(seconds)` is called between two looks. Raises `TraceError`, OSError.
     """
+    if (home := ring_at(path)) is not None:
+        from .ring.follow import ring_growth
+
+        yield from ring_growth(home, wait)
+        return
     followers: dict[str, Follower] = {}
     seen: dict[str, tuple[int, str]] | None = None
     while True:

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow.compute as pc
 
 from tsviz.replay.rows.rows_from import pieces, some
-from tsviz.trace.catalogue import CALLS
 from tsviz.trace.endings import CLOSED, NOT_CLOSED, reason_of, stopped_of
-from tsviz.trace.errors import TraceError
+from tsviz.trace.errors import TraceError, first_line
 from tsviz.trace.gaps import LostRounds
 from tsviz.trace.layout import END_FILE
 from tsviz.trace.privacy import BEHIND
 from tsviz.trace.reader import Bundle, Part
+from tsviz.trace.retention import removed_by
 
 SLICE = "slice"
 """How a slice ended, which holds some rounds of a trace."""
@@ -40,6 +40,7 @@ def overview(bundle: Bundle) -> dict[str, Any]:
         "workload": workload if isinstance(workload, dict) else {},
         "command": " ".join(map(str, command)) if isinstance(command, list) else "unknown",
         "parts": [_part(part, _ended(bundle, part, end, damage)) for part in bundle.parts],
+        "removed": _removed(bundle),
         "warnings": _warnings(bundle, end, damage),
     }
 
@@ -52,9 +53,8 @@ def _ended(bundle: Bundle, part: Part, end: dict[str, Any] | None, damage: str |
 
 
 def _part(part: Part, ended: str) -> dict[str, Any]:
-    rounds = some(part, "rounds", ("round", "start_ns", "retracted_requests", *_ROWS))
-    times, ends = pc.min_max(rounds["start_ns"]).as_py(), pc.min_max(rounds["round"]).as_py()
-    first_ns = 0 if part.clock == "virtual" else times["min"]  # a virtual clock begins with the run
+    rounds = some(part, "rounds", ("round", "retracted_requests", *_ROWS))
+    ends = pc.min_max(rounds["round"]).as_py()
     counts = _kinds(part)
     return {
         "part": f"{part.node}/{part.rank}",
@@ -65,16 +65,29 @@ def _part(part: Part, ended: str) -> dict[str, Any]:
         "rounds": len(rounds),
         "first_round": ends["min"],
         "last_round": ends["max"],
-        "rows": part.rows("operations")
-        if part.level != CALLS
-        else sum(pc.sum(rounds[name]).as_py() or 0 for name in _ROWS),
+        "rows": sum(pc.sum(rounds[name]).as_py() or 0 for name in _ROWS),
         "requests": part.rows("submissions"),
         "finished": counts["finish"] + counts["succeeded"],
         "aborted": counts["abort"] + counts["failed"],
         "retractions": pc.sum(rounds["retracted_requests"]).as_py() or 0,
-        "seconds": None if times["max"] is None else round((times["max"] - first_ns) / 1e9, 3),
+        "seconds": seconds_of(part),
         "ended": ended,
     }
+
+
+def seconds_of(part: Part) -> float | None:
+    """Return how long a part lasted, to its last plan; None where it has none. Raises `TraceError`."""
+    times = pc.min_max(some(part, "rounds", ("start_ns",))["start_ns"]).as_py()
+    first_ns = 0 if part.clock == "virtual" else times["min"]  # a virtual clock begins with the run
+    return None if times["max"] is None else round((times["max"] - first_ns) / 1e9, 3)
+
+
+def _removed(bundle: Bundle) -> list[str]:
+    """Return which older recordings went while this one was made, in words; of a damaged file that it is."""
+    try:
+        return removed_by(bundle.path)
+    except (TraceError, TypeError, ValueError, KeyError) as error:
+        return [f"not known: {first_line(error)}"]
 
 
 def _kinds(part: Part) -> Counter[str]:

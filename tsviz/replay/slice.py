@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tsviz.replay.keyframes.book import Keyframe
-from tsviz.replay.keyframes.keyframe import keyframe_row
+from tsviz.replay.keyframes.keyframe import keyframe_table
 from tsviz.replay.recorded.life_of import HeldTables, life_of
 from tsviz.replay.recorded.lives import Lives
 from tsviz.replay.reexecution.reach import reach
@@ -57,9 +57,12 @@ class Sliced:
 
 
 def write_slice(
-    bundle: Bundle, part: Part, first: int, last: int, out: Path, progress: Callable[[int, int], None] | None = None
-) -> Sliced:
+    bundle: Bundle, part: Part, first: int, last: int, out: Path, progress: Callable[[int, int], None] | None = None,
+    *, keyframe: Keyframe | str | None = None,
+) -> Sliced:  # fmt: skip
     """Write rounds `first` to `last` of a part into the new bundle `out`; `progress` is told rounds made again, of all.
+
+    `keyframe`: the state in front of `first`, or why there is none, where that is known already.
 
     Raises `BadRange`, `CannotRecord` when the path is taken, `TraceError` when a table cannot be read, OSError.
     Nothing is left at `out` when it does.
@@ -70,7 +73,8 @@ def write_slice(
     if out.exists():
         raise CannotRecord(f"{out}: expected a path that is free, found something there")
     life, block_tables = life_of(part)
-    keyframe = reach(part, first, progress=progress) if first > 1 else ""
+    if keyframe is None:
+        keyframe = reach(part, first, progress=progress) if first > 1 else ""
     live = [] if isinstance(keyframe, str) else [number for number, _, _ in keyframe.book.submissions.values()]
     kept = np.union1d(_kept(life, first, last), np.array(live, np.int64))
     holding = kept[~np.isin(kept, _retracted(bundle, part, first))]
@@ -83,8 +87,8 @@ def write_slice(
     numbers[kept] = np.arange(len(kept))
     tables = {name: _renumbered(table, numbers) for name, table in tables.items()}
     if isinstance(keyframe, Keyframe):
-        row = keyframe_row(_renumbered_keyframe(keyframe, int(np.searchsorted(life.submitted, first)), numbers))
-        tables["keyframes"] = pa.Table.from_pylist([row], TABLES["keyframes"].schema)
+        here = _renumbered_keyframe(keyframe, int(np.searchsorted(life.submitted, first)), numbers)
+        tables["keyframes"] = keyframe_table([here])
     try:
         _write(bundle, part, tables, first, last, out)
     except BaseException:

@@ -13,7 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tsviz.replay.decided.view import DERIVED, RECORDED, DecidedView
-from tsviz.replay.pages.map import PAGES_ROWS, PagesHistory, open_pages
+from tsviz.replay.pages.large import LargePages
+from tsviz.replay.pages.map import PagesHistory
+from tsviz.replay.pages.open import open_pages
+from tsviz.replay.pages.spells import host_layout_of
 from tsviz.replay.recorded.bases import make_bases, open_bases
 from tsviz.replay.recorded.life_of import is_large
 from tsviz.replay.recorded.preparing import PreparingTables
@@ -114,6 +117,7 @@ class PartView:
             frontier=self._inside.frontier,
             first_round=int(self._numbers[0]) if len(self._numbers) else 1,
             calls_only=part.recorded_level == CALLS,
+            host_pages=0 if (host := host_layout_of(part)) is None else host.parents,
         )
 
     @cached_property
@@ -223,20 +227,23 @@ class PartView:
         return tuple(most.tolist())
 
     @cached_property
-    def pages(self) -> PagesHistory:
+    def pages(self) -> PagesHistory | LargePages:
         """The pages of this part at every round, made when they are first asked for.
 
-        They need the tables whole. Raises `TraceError`, also for a part that is too large for that, and for a large one
-        that is not prepared yet.
+        Raises `TraceError`, also for a large part that is not prepared yet.
         """
-        part, life = self._part, self._life
-        if part.rows("operations") > PAGES_ROWS:
-            found = f"{part.rows('operations'):,}; `tsviz slice` makes a smaller trace of some rounds"
-            raise TraceError(part.directory, "pages", f"at most {PAGES_ROWS:,} scheduled rows", found)
+        part = self._part
         if self.preparing is not None:
             raise TraceError(part.directory, "pages", "what happened to the requests", "that it is still put together")
-        whole = life if isinstance(life, Lifetimes) else Lifetimes(part)
-        return open_pages(part, whole, lambda: self._source.absent.since_keys)
+        source, life = self._source, self._life
+        if isinstance(source, BasedTables):
+            return LargePages(part, source, lambda: source.absent.since_keys, self._begun)
+        assert isinstance(life, Lifetimes)
+        return open_pages(part, life, lambda: source.absent.since_keys)
+
+    def _begun(self, round_: int) -> list[int]:
+        """Return the rounds that began the operations which are out behind the plan of a round."""
+        return [operation.round for operation in self.outstanding(round_)]
 
     def lanes(self, first_round: int, last_round: int) -> tuple[Lane, ...]:
         """Return the requests that are there in some round of a window, in order of submission."""

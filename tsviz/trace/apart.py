@@ -25,6 +25,7 @@ from typing import Any
 
 from . import layout
 from .backlog import LOOK_SECONDS, Backlog
+from .bundle_folder import check_free
 from .catalogue import PLANS
 from .endings import say_stopped
 from .entries import EventReader
@@ -34,7 +35,6 @@ from .retention import Retention
 from .ring import RingOptions
 from .tokens import FULL, MODES
 from .wire import Encoder
-from .writer import check_free
 
 HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""
@@ -73,7 +73,6 @@ class ApartWriter:
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._most_waiting = path, tokens, most_waiting
-        self._ring = ring is not None
         self.error: BaseException | None = None
         self._parts: list[_Part] = []
         self._closed = False
@@ -165,7 +164,7 @@ class ApartWriter:
             for part in list(self._parts):
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
-        if first and isinstance(error, FellBehind) and not self._ring:  # what else there is the writing process says
+        if first and isinstance(error, FellBehind):  # what else there is the writing process says
             say_stopped(self.path, error)
 
     def _last_words(self, seconds: float) -> str:

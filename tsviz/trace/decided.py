@@ -134,6 +134,10 @@ class DecisionRows:
             keys += [columns["submission"].extend] if "submission" in columns else []
             self._settlers[cls] += [(itemgetter(place), extend) for place, extend in enumerate(keys)]
 
+    def follow(self, before: DecisionRows) -> None:
+        """Go on numbering where another one is, of the segment in front of this one's."""
+        self._round, self._item = before._round, before._item
+
     def add(self, round_: int, stop: int, decision: Any) -> None:
         """Take one decision, taken now: its request id names the submission that it names at this point."""
         if round_ != self._round:

@@ -1,4 +1,4 @@
-"""What a device says of itself as rows of `forwards`, `forward_rows`, `device_ops` and `device_ranges`."""
+"""What a device says of itself as rows of `forwards`, `forward_rows`, `device_ops`, `device_ranges` and `page_crcs`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from .builder import TableBuilder
 
 
 def add_measured(
-    tables: Mapping[str, TableBuilder], last_round: int, entry: e.Measured, submission: Callable[[str], int]
-) -> None:
-    """Add one entry; `last_round` is the round of the last plan, `submission` what a request id names now."""
+    tables: Mapping[str, TableBuilder], last_round: int, entry: e.Measured, submission: Callable[[str], int], *,
+    content: bool,
+) -> None:  # fmt: skip
+    """Add one entry; `last_round` is the round of the last plan, `submission` what a request id names now.
+
+    Without `content` checksums are left out: they would tell a guessed prompt from another one.
+    """
     match entry:
         case e.ForwardEntry():
             round_ = last_round if entry.round is None else entry.round
@@ -21,6 +25,9 @@ def add_measured(
                 tables["forward_rows"].add(round=entry.round, submission=submission(row.request), **row._asdict())
         case e.DeviceOpEntry():
             _add_op(tables, entry)
+        case e.PageCrcsEntry():
+            for crc in entry.rows if content else ():
+                tables["page_crcs"].add(round=entry.round, op=entry.op, **crc._asdict())
 
 
 def _add_op(tables: Mapping[str, TableBuilder], entry: e.DeviceOpEntry) -> None:

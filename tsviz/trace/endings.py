@@ -46,3 +46,10 @@ def stopped_of(bundle: Path) -> str:
         return f"{datetime.fromtimestamp(wall_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC: {why[:300]}"
     except (TraceError, OverflowError, ValueError, OSError) as error:
         return f"a time that is not known: {path.name} is damaged ({first_line(error)})"
+
+
+def why_not_closed(bundle: Path) -> str:
+    """Return what there is to say of a recording that was not closed."""
+    if stopped := stopped_of(bundle):
+        return f"recording had to stop before its program did, at {stopped}"
+    return "the recording was not closed: its process was killed, or failed"

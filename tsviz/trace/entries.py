@@ -224,10 +224,31 @@ class DeviceOpEntry(NamedTuple):
     writes: Sequence[tuple[str, int, int]]
 
 
+class PageCrc(NamedTuple):
+    """One checksum of a block's bytes, or of what is compared with them (table `page_crcs`)."""
+
+    space: str
+    writes: bool
+    group: str
+    page: int | None
+    layer: int | None
+    request: str | None
+    item: int | None
+    crc32: int
+
+
+class PageCrcsEntry(NamedTuple):
+    """The checksums of one operation of a real device."""
+
+    round: int
+    op: int
+    rows: Sequence[PageCrc]
+
+
 Decided = tuple[int, int, Any]
 """A decision as an observer is told it: round, stop, value. A bare tuple, since there are many a round."""
 
-Measured = ForwardEntry | ForwardRowsEntry | DeviceOpEntry
+Measured = ForwardEntry | ForwardRowsEntry | DeviceOpEntry | PageCrcsEntry
 """What a device says of itself."""
 
 Entry = PlanEntry | AdvanceEntry | SubmitEntry | KeysEntry | ClearEntry | DrainEntry | Measured

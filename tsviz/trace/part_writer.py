@@ -74,6 +74,7 @@ class PartWriter:
         after._book = self._book.forget(self._events.live, self._first_submission)
         after._events.follow(self._events, after._book)
         after._decisions = DecisionRows(after._tables, after._book.submission)
+        after._decisions.follow(self._decisions)
         if not self._full:
             after._pages, after._chains = self._pages, self._chains
         after._keys_seen, after._gap = self._keys_seen, self._gap
@@ -112,8 +113,8 @@ class PartWriter:
                 self._advance(entry)
             case e.SubmitEntry():
                 self._submit(entry)
-            case e.ForwardEntry() | e.ForwardRowsEntry() | e.DeviceOpEntry():
-                add_measured(self._tables, self._round, entry, self._book.submission)
+            case e.ForwardEntry() | e.ForwardRowsEntry() | e.DeviceOpEntry() | e.PageCrcsEntry():
+                add_measured(self._tables, self._round, entry, self._book.submission, content=self._full)
             case e.KeysEntry():
                 self._keys(entry)
             case e.ClearEntry():

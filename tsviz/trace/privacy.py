@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import entries as e
+from .catalogue import TABLES
 from .columns import TEXT, Column, Table
-from .tables import RECORDED
 
 RENAMED = re.compile(r"r\d{1,19}")
 """What a request id looks like behind a redaction."""
@@ -54,7 +54,7 @@ class Rule:
 
 
 DROPPED, REQUEST, GROUP, KEPT, STATE = Rule("dropped"), Rule("request"), Rule("group"), Rule("kept"), Rule("state")
-EMPTIED = frozenset(("prefix_pages", "kv_events"))
+EMPTIED = frozenset(("prefix_pages", "kv_events", "page_crcs"))
 """Tables that are content and nothing else."""
 
 
@@ -96,7 +96,7 @@ RULES: Mapping[tuple[str, str], Rule] = {
     ("device_ranges", "space"): _words(*_SPACES),
     ("keyframes", "digest_state"): STATE,
     ("keyframes", "state"): STATE,
-    ("gaps", "table"): _words(*RECORDED),
+    ("gaps", "table"): _words(*TABLES),
     ("gaps", "reason"): _words(*REASONS),
 }
 

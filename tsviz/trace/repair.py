@@ -17,7 +17,7 @@ import pyarrow as pa
 from . import layout
 from .catalogue import PLANS, TABLES
 from .cold import ColdTables
-from .endings import REPAIRED, stopped_of
+from .endings import REPAIRED, why_not_closed
 from .errors import CannotRecord, Damaged, TraceError
 from .hot import HotTables
 from .lock import ALIVE, recorder_of
@@ -26,7 +26,9 @@ from .segments import parse_commit
 from .tables import RECORDED
 from .whole import WholePart, last_call, write_whole
 
-SPARE = frozenset(("forwards", "forward_rows", "device_ops", "device_ranges", "kv_events", "gaps", "keyframes"))
+SPARE = frozenset(
+    ("forwards", "forward_rows", "device_ops", "device_ranges", "page_crcs", "kv_events", "gaps", "keyframes")
+)
 """Tables that a part is readable without; of the decided ones all are."""
 _BLOCK_BYTES = 1 << 20
 
@@ -65,12 +67,7 @@ def repair(path: Path, out: Path) -> list[Repaired]:
         raise Damaged(path, "parts", "one that can be read", "; ".join(lost)[:400] or "none")
     end = _end(path)
     if not closed:
-        stopped = stopped_of(path)
-        lost.append(
-            f"recording had to stop before its program did, at {stopped}"
-            if stopped
-            else "the recording was not closed: its process was killed, or failed"
-        )
+        lost.append(why_not_closed(path))
     whole = [*lost, *(f"{each.part}: {words}" for each in repaired for words in each.lost)]
     words = "; ".join(whole)[:2000]
     end = {**end, "error": f"repaired: {words}"} if whole else end

@@ -2,7 +2,8 @@
 
 A recording that is made with limits holds them in `retention.json`, and only what has that file is ever removed:
 nothing that is no bundle, that was recorded without limits, cut, repaired or unpacked from one, that is being recorded,
-or that somebody put files of his own into. Taking the file away keeps a recording for ever.
+or that somebody put files of his own into. Taking the file away keeps a recording for ever. What went while a recording
+was made stands in its own `retention.json`, which `info` tells.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import re
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +25,8 @@ from .lock import ALIVE, LOCK_FILE, recorder_of
 
 RETENTION_FILE = "retention.json"
 SWEEP_SECONDS = 60.0
+_TOLD = 100
+"""So many removed recordings are named, the newest; of those before them there is a number."""
 _UNITS_S = {"m": 60, "h": 3600, "d": 86400}
 _UNITS_BYTES = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _LIMIT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(m|h|d|KB|MB|GB|TB)?")
@@ -153,6 +157,19 @@ class Limits:
     def __init__(self, path: Path, limits: Retention | None) -> None:
         """Of the recording at `path`; None: no limits."""
         self._path, self._limits, self._swept = path, limits, float("-inf")
+        self._removed: list[Removed] = []
+        self._earlier = Counter[str]()
+
+    def write(self) -> None:
+        """Write `retention.json`: the limits, and what was removed, the newest one by one. Raises OSError."""
+        if self._limits is None:
+            return
+        while len(self._removed) > _TOLD:
+            oldest = self._removed.pop(0)
+            self._earlier.update(recordings=1, bytes=oldest.bytes)
+        told = [{"name": one.path.name, "bytes": one.bytes, "reason": one.reason} for one in self._removed]
+        values = {**self._limits.values(), "removed": told, "removed_earlier": dict(self._earlier)}
+        layout.write_json(self._path / RETENTION_FILE, values)
 
     def keep(self, now: float, written_bytes: int) -> None:
         """Remove old recordings, once a minute; `now` in monotonic seconds, infinite at the end.
@@ -167,4 +184,26 @@ class Limits:
         if now - self._swept >= SWEEP_SECONDS:
             self._swept = now
             with contextlib.suppress(OSError):
-                sweep(self._path.parent, limits)
+                removed = sweep(self._path.parent, limits)
+                self._removed += removed
+                if removed:
+                    self.write()
+
+
+def removed_by(recording: Path) -> list[str]:
+    """Return, in words, which recordings were removed while one was made; nothing where it has no limits.
+
+    Raises `TraceError`.
+    """
+    path = recording / RETENTION_FILE
+    if not path.is_file():
+        return []
+    values = layout.read_json(path)
+    said = []
+    if earlier := values.get("removed_earlier"):
+        count = int(earlier["recordings"])
+        said.append(f"{count:,} before them{'' if count == 1 else ', together'}, {int(earlier['bytes']):,} bytes")
+    return [
+        *said,
+        *(f"{one['name']}, {int(one['bytes']):,} bytes: {one['reason']}" for one in values.get("removed", ())),
+    ]

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from . import entries as e
+from .layout import RING_FILE
 from .segments import HotSegments
 
 TRIGGER_FILE = "trigger"
@@ -74,6 +75,12 @@ def parse_ring(text: str) -> tuple[float | None, int | None]:
 def ring_home(out: Path) -> Path:
     """Return where the segments of a ring lie whose traces are written to `out`."""
     return out.with_name(out.name + SUFFIX)
+
+
+def ring_at(path: Path) -> Path | None:
+    """Return the ring that a path means: it is one, or what is written to it by one that has written nothing yet."""
+    homes = (path,) if path.exists() else (ring_home(path),)
+    return next((home for home in homes if (home / RING_FILE).is_file()), None)
 
 
 def segment_directories(part: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The recorded tables of a bundle, schema 1.2 (architecture.md, section 5, *Recorded*).
+"""The recorded tables of a bundle, schema 1.3 (architecture.md, section 5, *Recorded*).
 
 `round` counts plans from 1. A call carries the round of the plan that it precedes, so the plan of round r is a
 function of the calls with `round <= r`; the plan request itself is the last call of its round. Results of round r
@@ -14,7 +14,7 @@ from __future__ import annotations
 from .columns import Table, binary, by_name, f64, flag, i32, i64, ints, string, u64, word
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 2
+SCHEMA_MINOR = 3
 
 _ROUND = i32("round", "number of the plan, from 1")
 _SUBMISSION = i32("submission", "number of the request in order of submission, from 0; -1 if it was never submitted")
@@ -324,9 +324,35 @@ DEVICE_RANGES = Table(
     key="op",
 )
 
+PAGE_CRCS = Table(
+    "page_crcs",
+    "a row a layer of a block as a device's operation found it or left it, and what else is to be compared with it;"
+    " only where page CRCs are recorded (`record --model --page-crcs`), and not with identity tokens",
+    (
+        _ROUND,
+        i64("op", "the operation"),
+        word(
+            "space",
+            "where the bytes are: device, host (the host pool), storage (the file of a page), wire (what a peer said of"
+            " its page), plan (a block table when its forward was queued), upload (as the forward took it), scratch (a"
+            " state behind so many tokens of a decode's window)",
+        ),
+        flag("writes", "as the operation left them; false is as it found them"),
+        word("group", "cache group"),
+        i32("page", "page on the device or on the host; null of a table and of scratch", nullable=True),
+        i32("layer", "the layer; null is all layers, packed as on the host", nullable=True),
+        word("request", "of what travels between nodes, and of scratch", nullable=True),
+        i32("item", "position in the manifest of what travels; tokens of the window behind scratch", nullable=True),
+        i64("crc32", "CRC-32 of the bytes"),
+    ),
+    since=(1, 3),
+    key="op",
+)
+
 KEYFRAMES = Table(
     "keyframes",
-    "a row a recorded state of the twin: a slice has one, at its start, from which it is re-executed",
+    "a row a recorded state of the twin: a slice has one, at its start, from which it is re-executed; what a flight"
+    " recorder wrote out also one behind every gap",
     (
         i32("round", "round before whose first call the state was taken"),
         u64("digest_state", "full-state digest state/1"),
@@ -351,6 +377,6 @@ RECORDED = by_name(
     (
         CALLS, SUBMISSIONS, PREFIX_PAGES, GROWN_PAGES, EVENTS, STORAGE_KEYS, KEY_PREFIXES, KV_EVENTS, ROUNDS,
         OPERATIONS, TABLE_CHANGES, ZEROED, TRANSFERS, FORWARDS, FORWARD_ROWS, DEVICE_OPS,
-        DEVICE_RANGES, KEYFRAMES, GAPS,
+        DEVICE_RANGES, PAGE_CRCS, KEYFRAMES, GAPS,
     )
 )  # fmt: skip

@@ -6,7 +6,6 @@ once a second, so a killed process loses at most a second. At close the hot tabl
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
@@ -16,14 +15,13 @@ from typing import Any
 
 from . import compact, layout
 from .backlog import LOOK_SECONDS, MOST_WAITING
+from .bundle_folder import BundleFolder
 from .catalogue import PLANS
-from .endings import say_stopped
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
-from .lock import RecordingLock
 from .plan_fields import PlanFields, read_plan
 from .recorder import Recorder, drop
-from .retention import RETENTION_FILE, Limits, Retention
+from .retention import Retention
 from .ring import RingOptions, Rotation
 from .tokens import FULL, MODES
 from .written_part import WrittenPart
@@ -64,28 +62,15 @@ class BundleWriter:
         """
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
-        self.path, self._tokens, self._meta, self._ring = path, tokens, dict(meta), ring
+        self.path, self._tokens, self._ring = path, tokens, ring
         self._keeper_patience_s = keeper_patience_s
-        self._limits = Limits(path, retention)
         self._parts: list[WrittenPart] = []
-        self._names: list[dict[str, Any]] = []
         self.error: BaseException | None = None
         self._flushed = time.monotonic()
         self._closed = False
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        try:
-            if not made:
-                check_free(path)
-            self._anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
-            self._write_bundle_file()
-            if retention is not None:
-                layout.write_json(path / RETENTION_FILE, retention.values())
-            self._recording = RecordingLock(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):  # only what is empty
-                path.rmdir()
-            raise CannotRecord(f"{path}: cannot be written: {error.strerror}") from error
+        self._folder = BundleFolder(path, meta, tokens, ring, retention, made=made)
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
         self._watcher = threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True)
@@ -120,14 +105,13 @@ class BundleWriter:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`. At level `decisions` the recorder is also the scheduler's
-        observer; a flight recorder keeps plans. `read` reads one plan.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan.
         """
         directory = layout.part_directory(self.path, node, rank)
         about = {
             "node": node, "rank": rank, "role": config["role"], "config": dict(config), "engine": dict(engine),
             "tokens": self._tokens, "clock": clock, "rule_set": rule_set, "digest": "plan/1",
-            "level": level if self._ring is None else PLANS,
+            "level": level,
         }  # fmt: skip
         recorder = Recorder(now_ns)
         try:
@@ -135,28 +119,12 @@ class BundleWriter:
             part = WrittenPart(recorder, directory, about, rotation, event_reader, read)
             with self._lock:
                 self._parts.append(part)
-                self._names.append({"node": node, "rank": rank})
-                self._write_bundle_file()
+                self._folder.add(node, rank)
                 if self.error is not None:
                     recorder.append = drop
         except OSError as error:
             raise CannotRecord(f"{directory}: cannot be written: {error.strerror}") from error
         return recorder
-
-    def _write_bundle_file(self) -> None:
-        ring = {} if self._ring is None else {"ring": self._ring.values()}
-        layout.write_json(
-            self.path / (layout.BUNDLE_FILE if self._ring is None else layout.RING_FILE),
-            {
-                **ring,
-                "format": layout.FORMAT,
-                "schema": layout.schema_version(),
-                "tokens": self._tokens,
-                "parts": self._names,
-                "clock_anchor": self._anchor,
-                "meta": self._meta,
-            },
-        )
 
     def _run(self) -> None:
         try:
@@ -187,7 +155,7 @@ class BundleWriter:
             for part in list(self._parts):
                 part.writer.flush()
             self._flushed = now
-            self._limits.keep(now, self._written_bytes())
+            self._folder.limits.keep(now, self._written_bytes())
 
     def _written_bytes(self) -> int:
         return sum(part.segments.written_bytes for part in self._parts)
@@ -199,11 +167,8 @@ class BundleWriter:
             for part in self._parts:
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
-        if first and self._ring is None:
-            if hangs:
-                threading.Thread(target=say_stopped, args=(self.path, error), daemon=True).start()
-            else:
-                say_stopped(self.path, error)
+        if first:
+            self._folder.stopped(error, hangs=hangs)
 
     def catch_up(self) -> None:
         """Wait while more than `MOST_WAITING` entries wait to be written: for who can wait, a run on virtual time."""
@@ -230,7 +195,7 @@ class BundleWriter:
         The recorders take entries and forget them.
         """
         self._closed = True
-        self._recording.abandon()
+        self._folder.abandon()
         for part in self._parts:
             part.recorder.append = drop
             part.recorder.take(1 << 62)
@@ -261,27 +226,15 @@ class BundleWriter:
                 for part in self._parts:
                     part.writer.flush()
                     part.segments.finish()
-                self._limits.keep(math.inf, self._written_bytes())
+                self._folder.limits.keep(math.inf, self._written_bytes())
             except BaseException as error:
                 self._fail(error)
         for part in self._parts:
             part.segments.close()
         if self.error is not None:
-            self._recording.abandon()
+            self._folder.abandon()
             raise self.error
-        layout.write_json(self.path / layout.END_FILE, dict(end or {}))
-        self._recording.release()
+        self._folder.end(end or {})
         if compacted and self._ring is None:
             for part in self._parts:
                 compact.compact_part(part.directory)
-
-
-def check_free(path: Path) -> None:
-    """Make the directory of a new bundle. Raises CannotRecord when something is there already, OSError."""
-    if shown := layout.not_utf8(path):
-        raise CannotRecord(f"{shown}: expected names in UTF-8, which Arrow needs, found bytes that are none")
-    if (outer := layout.enclosing_bundle(path.parent)) is not None:
-        raise CannotRecord(f"{path}: expected a path outside every bundle, found the bundle {outer}")
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise CannotRecord(f"{path}: expected a path that is free, found a file or a directory with content")
-    path.mkdir(parents=True, exist_ok=True)

@@ -5,9 +5,9 @@ Nothing here waits: a stream begins to work when it is iterated, which `jobs.Job
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tsviz.replay.recorded.snapshot import RecordedView
 
@@ -67,18 +67,26 @@ class TraceDesk:
     """
 
     def __init__(self, trace: str, node: str, rank: int, key: str = "") -> None:
-        self.trace = trace
+        self._trace = trace
         self._node, self._rank = node, rank
-        self.key = key
-        self._part = {"trace": trace, "node": node, "rank": rank, "identity": key}
+        self.key = self._identity = key
+
+    @property
+    def trace(self) -> str:
+        """The trace as a command takes it."""
+        return self._trace
+
+    @property
+    def _part(self) -> dict[str, Any]:
+        return {"trace": self.trace, "node": self._node, "rank": self._rank, "identity": self._identity}
 
     def view(self) -> RecordedView:
         """Open the part anew."""
         from tsviz.replay.identity import require_at
         from tsviz.replay.view import view_at
 
-        if self.key:
-            require_at(self.trace, self._node, self._rank, self.key)
+        if self._identity:
+            require_at(self.trace, self._node, self._rank, self._identity)
         return view_at(self.trace, self._node, self._rank)
 
     def derive(self) -> Stream:
@@ -132,4 +140,18 @@ class TraceDesk:
         """Return why nothing can be asked: the trace is gone, or another one is in its place."""
         from tsviz.replay.identity import problem_at
 
-        return problem_at(self.trace, self._node, self._rank, self.key) if self.key else ""
+        return problem_at(self.trace, self._node, self._rank, self._identity) if self._identity else ""
+
+
+class RingDesk(TraceDesk):
+    """The desk of a part of a ring: it asks what was looked at last, which lies elsewhere after each look."""
+
+    def __init__(self, where: Callable[[], Path], node: str, rank: int, key: str) -> None:
+        """`where` says where that lies."""
+        super().__init__("", node, rank)
+        self._where, self.key = where, key
+
+    @property
+    def trace(self) -> str:
+        """What was looked at last."""
+        return str(self._where())

@@ -42,6 +42,7 @@ KEYS: tuple[Key, ...] = (
     Key("pan.left", "left_curly_bracket,ctrl+left", "pan(-1)", "Timeline: earlier rounds", "Timeline"),
     Key("lanes.order", "O", "lane_order", "Next order of the lanes (arrival, at the cursor, longest, id)", "Timeline"),
     Key("lanes.group", "G", "lane_group", "Next groups of the lanes (none, class, state at the cursor)", "Timeline"),
+    Key("pool.group", "K", "pool_group", "Pool of the timeline: of one group, of the next, of all", "Timeline"),
     Key("axis", "T", "axis", "Axis of the timeline: rounds, or time", "Timeline"),
     Key("order.reverse", "R", "reverse", "Turn the order of the requests round (in the timeline: lanes)", "Timeline"),
     Key("pin", "asterisk", "pin", "Pin the selected request: first in the list and the lanes", "Timeline"),

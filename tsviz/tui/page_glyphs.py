@@ -11,8 +11,12 @@ PAGE_MARKS: dict[str, Mark] = {
     "reserve": Mark("□", "reserve", "waiting", "held ahead of what is computed: the reserve of its request"),
     "written": Mark("◆", "written", "prefilling", "in flight: a row of this round writes it"),
     "zeroed": Mark("°", "zeroed", "zeroed", "taken fresh in this round, to be zeroed"),
-    "pinned": Mark("⊙", "pinned", "warn", "a store reads it: pinned by that operation until it is acknowledged"),
-    "loading": Mark("↑", "loading", "transfer", "a load fills it from the host, until it is acknowledged"),
+    "pinned": Mark(
+        "⊙", "pinned", "warn", "a copy to the other tier reads it: pinned by that operation until it is acknowledged"
+    ),
+    "loading": Mark(
+        "↑", "loading", "transfer", "a copy from the other tier (or storage) fills it, until it is acknowledged"
+    ),
     "cached": Mark("▒", "cached", "pool", "no request holds it; it stays in the prefix index until it is evicted"),
     "freed": Mark("-", "freed", "dropped", "held or cached before this round, free behind it (or cached by it)"),
     "unknown": Mark("?", "unknown", "unknown", "free or cached: not known without re-execution"),

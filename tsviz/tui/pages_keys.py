@@ -27,6 +27,7 @@ PAGES_KEYS: tuple[Key, ...] = (
     Key("pages.lit.back", "comma", "lit(-1)", "Previous page that is lit", "Pages"),
     Key("pages.group", "tab", "group(1)", "Draw the next group only, then all again", "Pages", "group"),
     Key("pages.group.back", "shift+tab", "group(-1)", "Draw the previous group only", "Pages"),
+    Key("pages.tier", "H", "tier", "Pages of the host tier, or those of the device again", "Pages", "host"),
     Key("pages.copy", "y", "copy", "Copy the query that tells this page's life", "Other"),
     Key("pages.legend", "l", "legend", "Legend: what each glyph means", "Other", "legend"),
     Key("pages.help", "question_mark", "help", "This help", "Other", "help"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from tsviz.replay.pages.values import PageLife, PagesMap
+from tsviz.replay.pages.values import DEVICE, GroupPool, PageLife, PagesMap
 from tsviz.replay.recorded.snapshot import TraceHead
 from tsviz.tui.key import Key
 from tsviz.tui.pages_keys import PAGES_KEYS
@@ -24,7 +24,7 @@ class LivePages(Protocol):
 
 
 class Pages(Protocol):
-    """The pages of one part at every round (`tsviz.replay.pages.map.PagesHistory`)."""
+    """The pages of one tier of a part at every round: `PagesHistory`, `LargePages`, `HostHistory`, `LargeHost`."""
 
     @property
     def live(self) -> LivePages:
@@ -39,8 +39,25 @@ class Pages(Protocol):
         """Return the pages of a request behind the plan of a round, by group."""
         ...
 
-    def life(self, group: int, page: int) -> PageLife:
-        """Return what happened to a page, in order."""
+    def life(self, group: int, page: int, round_: int) -> PageLife:
+        """Return what happened to a page, in order; of a large part in the rounds around one."""
+        ...
+
+    def event_beyond(self, group: int, page: int, round_: int, step: int) -> int | None:
+        """Return the next (`step` 1) or previous (-1) round of its life beyond what `life` tells around a round."""
+        ...
+
+
+class TieredPages(Pages, Protocol):
+    """The device pages of one part, and those of its host tier."""
+
+    @property
+    def host(self) -> Pages | None:
+        """The pages of the host tier; None for a part without one."""
+        ...
+
+    def group_pool(self, group: int, first_round: int, last_round: int, buckets: int) -> GroupPool:
+        """Return the pool of one group in each of at most `buckets` equal pieces of the rounds, both included."""
         ...
 
 
@@ -49,7 +66,7 @@ class PagesView(Protocol):
     """A view that knows its pages."""
 
     @property
-    def pages(self) -> Pages:
+    def pages(self) -> TieredPages:
         """The pages; reading them may take a while the first time."""
         ...
 
@@ -60,6 +77,8 @@ class PagesScene:
 
     head: TraceHead
     round: int
+    tier: str = DEVICE
+    """Whose pages are shown: those of the device, or of the host."""
     map: PagesMap | None = None
     life: PageLife | None = None
     parent: int = 1

@@ -78,6 +78,8 @@ class Scene:
     lane_reverse: bool = False
     axis: str = ROUNDS
     """What the axis of the timeline is: rounds, or time."""
+    pool_group: int | None = None
+    """The only group whose pool the timeline shows, by its number; None: all."""
     pinned: frozenset[int] = frozenset()
     """Submissions that stand first in every list."""
     noted: tuple[int, ...] = ()

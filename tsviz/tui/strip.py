@@ -101,6 +101,8 @@ class StripAsk:
     group: str = ""
     reverse: bool = False
     axis: str = ROUNDS
+    pool_group: int | None = None
+    """The only group whose pool is drawn, by its number; None: all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +126,8 @@ class Strip:
     """Most pages that live tables held; -1 where decisions do not tell."""
     firsts: tuple[int, ...] = ()
     """First round of each cell, never falling; even columns of rounds unless they are given."""
+    pool_words: str = ""
+    """Of the pool of one group, which is in parents: why it is not there, or how far it is known."""
     begins_ns: tuple[int, int] | None = None
     """On an axis of time, when the first and the last round of the window began, since the clock's beginning."""
 

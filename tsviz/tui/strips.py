@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.tui.clean import clean
 from tsviz.tui.lane_list import lane_list
+from tsviz.tui.pages_scene import PagesView
 from tsviz.tui.strip import TIME, Lane, LaneGroup, Strip, StripAsk, even_firsts
 from tsviz.tui.view import Clocked, PoolHistory, PoolSplit, TimelineView
 
 _Columns = tuple[tuple[int, int, int], ...]
 """First round, last round and number of cells of each column."""
+_Pool = tuple[tuple[int, ...], tuple[int, ...], str]
+"""Most occupied and most active pages (of one group: parents) a cell, and what is to be said of them."""
 
 
 def fetch_strip(view: RecordedView, ask: StripAsk) -> Strip:
@@ -30,6 +34,11 @@ def fetch_strip(view: RecordedView, ask: StripAsk) -> Strip:
         ])  # fmt: skip
         marks = _marks(view, columns)
         decided_to = view.decided_to
+    occupied, active, words = _pool(view, columns) if ask.pool_group is None else _group(view, columns, ask.pool_group)
+    return Strip(ask, lanes, top, total, marks, decided_to, occupied, active, firsts, words, begins_ns)
+
+
+def _pool(view: RecordedView, columns: _Columns) -> _Pool:
     occupied: list[int] = []
     active: list[int] = []
     for first, last, many, cells in _runs(columns):
@@ -37,7 +46,27 @@ def fetch_strip(view: RecordedView, ask: StripAsk) -> Strip:
             occupied += _spread(view.pool_history(first, last, many), cells)
         if isinstance(view, PoolSplit):
             active += _spread(view.active_history(first, last, many), cells)
-    return Strip(ask, lanes, top, total, marks, decided_to, tuple(occupied), tuple(active), firsts, begins_ns)
+    return tuple(occupied), tuple(active), ""
+
+
+def _group(view: RecordedView, columns: _Columns, group: int) -> _Pool:
+    """Return the pool of one group; without values where they are not known, with the reason."""
+    if not isinstance(view, PagesView):
+        return (), (), "this view does not tell its pages"
+    occupied: list[int] = []
+    active: list[int] = []
+    words = ""
+    for first, last, many, cells in _runs(columns):
+        try:
+            found = view.pages.group_pool(group, first, last, many)
+        except Exception as error:  # whatever a view raises is shown, and the screen lives on
+            return (), (), clean(str(error))
+        words = found.words
+        if not found.occupied_parents:
+            return (), (), words
+        occupied += _spread(found.occupied_parents, cells)
+        active += _spread(found.active_parents, cells)
+    return tuple(occupied), tuple(active), words
 
 
 def _timed(view: RecordedView, ask: StripAsk) -> tuple[tuple[int, ...], tuple[int, int] | None]:

@@ -26,6 +26,7 @@ from tsviz.trace import layout
 from tsviz.trace.config import build_config
 from tsviz.trace.errors import Damaged
 from tsviz.trace.reader import Part
+from tsviz.trace.tables import RECORDED
 
 from .book import Keyframe, book_values, read_book
 from .checks import member, whole
@@ -146,8 +147,7 @@ def _check_invariants(snapshot: Snapshot) -> None:
         raise Malformed(f"{first.name} at {first.place}"[:120], first.expected[:60], first.found[:60])
 
 
-def keyframe_row(keyframe: Keyframe) -> dict[str, Any]:
-    """Return a keyframe as a row of the table `keyframes`."""
+def _row(keyframe: Keyframe) -> dict[str, Any]:
     return {
         "round": keyframe.round,
         "digest_state": state_digest(keyframe.snapshot),
@@ -155,19 +155,28 @@ def keyframe_row(keyframe: Keyframe) -> dict[str, Any]:
     }
 
 
-def recorded_keyframe(part: Part, rows: pa.Table) -> Keyframe:
-    """Return the one keyframe that a slice holds, checked in full. Raises `Damaged`."""
-    path = part.directory / layout.PART_FILE
+def recorded_keyframe(part: Part, round_: int) -> Keyframe:
+    """Return the keyframe of a round that a trace holds, at its start or behind a gap, checked in full.
+
+    Raises `Damaged`.
+    """
+    path, rows = part.directory / layout.PART_FILE, part.table("keyframes")
     rounds = rows["round"].to_pylist()
-    if rounds != [part.meta["starts_at"]]:
-        raise Damaged(path, "keyframes", f"one, of round {part.meta['starts_at']}", f"of {rounds[:5]}")
-    block = Block(path, rows["state"][0].as_py())
+    if rounds.count(round_) != 1 or rounds != sorted(rounds):
+        raise Damaged(path, "keyframes", f"one of round {round_}, in order", f"of {rounds[:5]}")
+    at = rounds.index(round_)
+    block = Block(path, rows["state"][at].as_py())
     found = block.keyframe(0, core_config(part), check=True)
-    if found.round != rounds[0] or len(block) != 1:
-        raise Damaged(path, "keyframes", f"one, of round {rounds[0]}", f"one of {len(block)}, of round {found.round}")
-    if (expected := rows["digest_state"][0].as_py()) != (digest := state_digest(found.snapshot)):
+    if found.round != round_ or len(block) != 1:
+        raise Damaged(path, "keyframes", f"one, of round {round_}", f"one of {len(block)}, of round {found.round}")
+    if (expected := rows["digest_state"][at].as_py()) != (digest := state_digest(found.snapshot)):
         raise Damaged(path, "keyframes", f"a state of digest {expected:016x}", f"{digest:016x}")
     return found
+
+
+def keyframe_table(keyframes: Sequence[Keyframe]) -> pa.Table:
+    """Return keyframes as the table of a trace."""
+    return pa.Table.from_pylist([_row(each) for each in keyframes], RECORDED["keyframes"].schema)
 
 
 def core_config(part: Part) -> Config:

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from tsviz.replay.decided.view import DecidedTables
 from tsviz.replay.rows.lifetimes import NEVER, Longs, column
-from tsviz.trace.reader import Part
 
 from .spells import Layout, Spells, mapped
 from .tickets import Tickets
+from .window import PagesPart
 
 UNSETTLED, WAS_EMPTY, WAS_CACHED = range(3)
 KINDS = ("", "chunk", "endpoint", "promoted")
@@ -66,7 +66,7 @@ class Publications(NamedTuple):
     """Numbers of pages of which it is not known whether they did."""
 
 
-def publications_of(part: Part, tables: DecidedTables | None, spells: Spells, tickets: Tickets) -> Publications:
+def publications_of(part: PagesPart, tables: DecidedTables | None, spells: Spells, tickets: Tickets) -> Publications:
     """Return which pages were published. Raises `TraceError`.
 
     A publication names the request, the group and a range of prefix pages; which slots of these are published follows
@@ -93,8 +93,8 @@ def publications_of(part: Part, tables: DecidedTables | None, spells: Spells, ti
     states = np.array([g["family"] == "State" for g in part.config["cache_groups"]], np.bool_)
     if states.any():
         sure &= ~states[group[row]] | (slots_of == new)[row]
-    placed = _moment(spells.number.astype(np.int64), spells.from_round)
-    used = np.isin(_moment(tickets.number, tickets.from_round), placed)  # others were cached on the device already
+    placed = moment(spells.number.astype(np.int64), spells.from_round)
+    used = np.isin(moment(tickets.number, tickets.from_round), placed)  # others were cached on the device already
     loads = np.flatnonzero(tickets.load & used & (tickets.landed != NEVER))
     return Publications(
         np.concatenate([tickets.number[loads], number[sure]]),
@@ -109,7 +109,7 @@ def _seen_again(spells: Spells, spell: Longs, round_: Longs) -> npt.NDArray[np.b
     return np.asarray(spells.to_round[spell] > round_ + 1)
 
 
-def _published_slots(part: Part, table: Any) -> tuple[Longs, Longs]:
+def _published_slots(part: PagesPart, table: Any) -> tuple[Longs, Longs]:
     """Return (row of the publication, slot) of every slot that publications may have registered."""
     prefix = int(part.config["prefix_granularity"])
     groups = part.config["cache_groups"]
@@ -139,8 +139,9 @@ class Gaps:
     """The gaps of every page, each settled as far as facts allow."""
 
     def __init__(
-        self, part: Part, layout: Layout, spells: Spells, tickets: Tickets, tables: DecidedTables | None, last: int
-    ) -> None:
+        self, part: PagesPart, layout: Layout, spells: Spells, tickets: Tickets, tables: DecidedTables | None,
+        last: int,
+    ) -> None:  # fmt: skip
         """`last` is the last round of which decisions are known. Raises `TraceError`."""
         self.evictions = evictions_of(tables, layout)
         self.publications = publications_of(part, tables, spells, tickets)
@@ -156,10 +157,10 @@ class Gaps:
         self.number, self.from_round, self.to_round = number[gap], latest[gap], following[gap]
         self._settle(part, layout, tickets, tables is not None, last)
 
-    def _settle(self, part: Part, layout: Layout, tickets: Tickets, decided: bool, last: int) -> None:
+    def _settle(self, part: PagesPart, layout: Layout, tickets: Tickets, decided: bool, last: int) -> None:
         closed = self.to_round < 0xFFFF_FFFF
         taken = _fresh(part, layout, tickets)
-        fresh = np.isin(_moment(self.number, self.to_round), taken)
+        fresh = np.isin(moment(self.number, self.to_round), taken)
         self.state = np.full(len(self.number), UNSETTLED, np.int8)
         self.until = self.to_round.copy()
         """The gap was cached before this round and empty from it on (only where the state is WAS_CACHED)."""
@@ -172,6 +173,8 @@ class Gaps:
         published = self._published(taken)
         self.state[~closed] = np.where(published[~closed] >= 0, WAS_CACHED, WAS_EMPTY)
         unsure = np.isin(self.number, self.publications.unsure) & (published < 0)
+        if part.meta.get("starts_at") is not None:  # what was published of a page before is known only if taken since
+            unsure |= (published < 0) & ~self._taken_before(taken)
         self.state[~closed & (unsure | (self.from_round > last))] = UNSETTLED
         seen = published >= 0
         self.kind[seen] = self.publications.kind[published[seen]]
@@ -181,13 +184,13 @@ class Gaps:
         self.until[hit] = self.evictions.round[evicted[hit]]
         self.kind[hit] = self.evictions.kind[evicted[hit]]
 
-    def _never_cached(self, part: Part, layout: Layout) -> npt.NDArray[np.bool_]:
+    def _never_cached(self, part: PagesPart, layout: Layout) -> npt.NDArray[np.bool_]:
         """Return whether the page belongs to a replayable group, which never enters the index."""
         replayable = np.array([bool(g.get("replayable")) for g in part.config["cache_groups"]], np.bool_)
         group = np.searchsorted(np.array(layout.base, np.int64), self.number, side="right") - 1
         return np.asarray(replayable[group] if len(replayable) else np.zeros(len(group), np.bool_))
 
-    def _raised(self, part: Part) -> npt.NDArray[np.bool_]:
+    def _raised(self, part: PagesPart) -> npt.NDArray[np.bool_]:
         """Return whether a plan raised while the gap was open: what it acquired was never told to be zeroed."""
         calls = part.table("calls")
         plans = (mapped(calls, "kind", {"plan": 1}) == 1) & (mapped(calls, "outcome", {"ok": 1}) != 1)
@@ -202,37 +205,45 @@ class Gaps:
         """
         told, gone = self.publications, self.evictions
         order = np.lexsort((told.round, told.number))
-        moments = _moment(told.number[order], told.round[order])
-        found = np.searchsorted(moments, _moment(self.number, self.from_round), side="right") - 1
+        moments = moment(told.number[order], told.round[order])
+        found = np.searchsorted(moments, moment(self.number, self.from_round), side="right") - 1
         row = order[np.maximum(found, 0)] if len(order) else np.zeros(len(found), np.int64)
         valid = (found >= 0) & (len(order) > 0)
         if len(order):
             valid &= told.number[row] == self.number
-        exits = np.sort(_moment(gone.number, gone.round))
+        exits = np.sort(moment(gone.number, gone.round))
         if len(order) and len(exits):
-            since = np.searchsorted(exits, _moment(self.number, told.round[row]), side="right")
-            before = np.searchsorted(exits, _moment(self.number, self.from_round - 1), side="right")
+            since = np.searchsorted(exits, moment(self.number, told.round[row]), side="right")
+            before = np.searchsorted(exits, moment(self.number, self.from_round - 1), side="right")
             valid &= since >= before
         anew = np.sort(taken)
         if len(order) and len(anew):
-            last = np.searchsorted(anew, _moment(self.number, self.from_round - 1), side="right") - 1
+            last = np.searchsorted(anew, moment(self.number, self.from_round - 1), side="right") - 1
             since = anew[np.maximum(last, 0)]
-            valid &= (last < 0) | (since >> 32 != self.number) | (_moment(self.number, told.round[row]) >= since)
+            valid &= (last < 0) | (since >> 32 != self.number) | (moment(self.number, told.round[row]) >= since)
         return np.where(valid, row, -1)
+
+    def _taken_before(self, taken: Longs) -> npt.NDArray[np.bool_]:
+        """Return whether the page of each gap was taken anew before it, in a round that is told of."""
+        anew = np.sort(taken)
+        position = np.searchsorted(anew, moment(self.number, self.from_round), side="right") - 1
+        if not len(anew):
+            return np.zeros(len(self.number), np.bool_)
+        return np.asarray((position >= 0) & (anew[np.maximum(position, 0)] >> 32 == self.number))
 
     def _evicted(self, taken: Longs) -> Longs:
         """Return, for each gap, the eviction that ended its caching; -1 where there is none."""
         found = np.full(len(self.number), -1, np.int64)
         if not len(self.number):
             return found
-        starts = _moment(self.number, self.from_round)
+        starts = moment(self.number, self.from_round)
         gone = self.evictions
-        gap = np.searchsorted(starts, _moment(gone.number, gone.round), side="right") - 1
+        gap = np.searchsorted(starts, moment(gone.number, gone.round), side="right") - 1
         inside = (gap >= 0) & (self.number[gap] == gone.number) & (gone.round <= self.to_round[gap])
         # Between two plans (a clear of the cache) an eviction carries the round before the release that let it go.
         after = np.minimum(gap + 1, len(starts) - 1)
         between = ~inside & (self.number[after] == gone.number) & (self.from_round[after] == gone.round + 1)
-        between &= ~np.isin(_moment(gone.number, gone.round), taken)  # released, evicted and taken by one plan: no gap
+        between &= ~np.isin(moment(gone.number, gone.round), taken)  # released, evicted and taken by one plan: no gap
         found[gap[inside]] = np.flatnonzero(inside)
         found[after[between]] = np.flatnonzero(between)
         return found
@@ -246,15 +257,16 @@ class Gaps:
         return np.flatnonzero(self.number == number)
 
 
-def _moment(number: Longs, round_: Longs) -> Longs:
+def moment(number: Longs, round_: Longs) -> Longs:
+    """Return keys that sort by page, then round."""
     return np.asarray((number << 32) + np.minimum(round_, 0xFFFF_FFFF), np.int64)
 
 
-def _fresh(part: Part, layout: Layout, tickets: Tickets) -> Longs:
+def _fresh(part: PagesPart, layout: Layout, tickets: Tickets) -> Longs:
     """Return the moments at which pages were acquired anew: zeroed, or taken as the target of a load."""
     zeroed = part.table("zeroed")
     bases = {name: layout.base[index] for name, index in layout.indexes.items()}
     number = mapped(zeroed, "group", bases) + column(zeroed, "page").astype(np.int64)
-    taken = _moment(number, column(zeroed, "round").astype(np.int64))
-    loaded = _moment(tickets.number[tickets.load], tickets.from_round[tickets.load])
+    taken = moment(number, column(zeroed, "round").astype(np.int64))
+    loaded = moment(tickets.number[tickets.load], tickets.from_round[tickets.load])
     return np.concatenate([taken, loaded])

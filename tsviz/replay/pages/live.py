@@ -16,6 +16,7 @@ from tsviz.replay.live.pages import KINDS, LiveTier
 from tsviz.trace.reader import Part
 
 from . import values as v
+from .counting import counts_of
 from .values import CachedPage, PagesMap
 
 
@@ -36,7 +37,7 @@ class LivePageSource:
         state = self._live.state((pages.round, None), wait_seconds)
         if isinstance(state, Nothing):
             return "" if state.cause in ("pending", "superseded") else state.words
-        return with_live(pages, state.tier)
+        return with_live(pages, state.tiers[pages.tier == v.HOST])
 
     def close(self) -> None:
         """Stop the worker; another question starts it again."""
@@ -46,7 +47,7 @@ class LivePageSource:
 
 
 def with_live(pages: PagesMap, tier: LiveTier) -> PagesMap:
-    """Return the map with caching and bindings as the device tier has them; it must stand behind the map's round."""
+    """Return the map with caching and bindings as its tier has them, which must stand behind the map's round."""
     parents = np.full(len(pages.parents), v.UNBOUND, np.int8)
     used = min(len(parents), len(tier.block_group))
     bound = (tier.block_pages[:used] > 0) & (np.arange(used) > 0)
@@ -69,10 +70,9 @@ def with_live(pages: PagesMap, tier: LiveTier) -> PagesMap:
                 int(columns.eviction[page]),
             )  # fmt: skip
         codes.append(cells.tobytes())
-        found = np.bincount(cells[1:], minlength=len(v.CODES))
-        found[v.EMPTY] = int((bound_here & (cells[1:] == v.EMPTY)).sum())
-        counts.append({name: int(count) for name, count in zip(v.CODES, found, strict=True) if count})
+        counts.append(counts_of(cells, bound_here))
     return replace(
         pages, parents=array("b", parents.tobytes()), codes=tuple(codes), counts=tuple(counts), unknown_parents=0,
         unknown_cached=0, source="live", live=live,
+        empty_parents=pages.empty_parents if pages.tier == v.DEVICE else tier.empty_blocks,
     )  # fmt: skip

@@ -7,57 +7,58 @@ that stepping over 50,000 pages costs milliseconds, forwards and backwards alike
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tsviz.replay.decided.view import DERIVED, RECORDED, DecidedTables
-from tsviz.replay.reexecution.index import open_index
-from tsviz.replay.rows.lifetimes import Lifetimes, Longs, column, keys
-from tsviz.trace.reader import Part
+from tsviz.replay.decided.view import DecidedTables
+from tsviz.replay.recorded.lives import Lives
+from tsviz.replay.rows.lifetimes import Lifetimes, Longs, column
 
 from . import values as v
-from .cache import UNSETTLED, WAS_CACHED, WAS_EMPTY, Gaps
+from .by_group import GroupSteps
+from .cache import UNSETTLED, WAS_CACHED, WAS_EMPTY, Gaps, moment
+from .counting import counts_of
+from .host import HostHistory
 from .life import page_life
 from .live import LivePageSource
-from .spells import Spells, layout_of, mapped
+from .spells import Spells, host_layout_of, layout_of, mapped
 from .tickets import Tickets
-from .values import PageGroup, PageLife, PagesMap
+from .values import GroupPool, PageGroup, PageLife, PagesMap
+from .window import PagesPart
 
 Ints = npt.NDArray[np.int32]
-PAGES_ROWS = 2_000_000
-"""A part with more scheduled rows has no map of pages: it is made of tables that are held whole."""
-_CODES = len(v.CODES)
-_ROUND = 0xFFFF_FFFF
 
 
 class PagesHistory:
-    """The pages of one part at every round."""
+    """The pages of one part, or of a stretch of it, at every round."""
 
     def __init__(
         self,
-        part: Part,
-        life: Lifetimes,
+        part: PagesPart,
+        life: Lifetimes | Lives,
         gone: Longs,
+        live: LivePageSource,
         decided: tuple[DecidedTables, str, int] | None = None,
     ) -> None:
-        """`gone` are the keys (submission, round) of retractions; `decided` are decision tables, where they come from,
-        and their last round. Raises `TraceError`.
+        """`gone` are the keys (submission, round) of retractions, `live` is what a re-executed scheduler knows;
+        `decided` are decision tables, where they come from, and their last round. Raises `TraceError`.
         """
-        self._part, self._life = part, life
+        self.part, self._life, self.live = part, life, live
         self.layout = layout_of(part)
         self.groups = tuple(_group(group) for group in part.config["cache_groups"])
         self.spells = Spells(part, self.layout, life, gone)
         self.tickets = Tickets(part, self.layout)
-        tables, self.source, self.decided_round = decided or (None, "none", 0)
-        self.gaps = Gaps(part, self.layout, self.spells, self.tickets, tables, self.decided_round)
+        self._tables: DecidedTables | None
+        self._tables, self.source, self.decided_round = decided or (None, "none", 0)
+        self.gaps = Gaps(part, self.layout, self.spells, self.tickets, self._tables, self.decided_round)
         rounds = part.table("rounds")
         self._numbers, self._empty = column(rounds, "round"), column(rounds, "empty_pages")
         self._starts_at_1 = part.meta.get("starts_at") is None
         self._ever = self._first_use()
+        self._steps: dict[int, GroupSteps] = {}
 
     def _first_use(self) -> Longs:
         """Return, per page, the first round in which a table or an operation held it."""
@@ -84,7 +85,7 @@ class PagesHistory:
             codes=tuple(codes[c].tobytes() for c in cut),
             owners=tuple(array("i", owners[c].tobytes()) for c in cut),
             shares=tuple(shares[c].tobytes() for c in cut),
-            counts=tuple(self._counts(g, codes[cut[g]], parents) for g in groups),
+            counts=tuple(counts_of(codes[cut[g]], np.repeat(parents[1:] == g, self.layout.packing[g])) for g in groups),
             tickets=tickets,
             names={s: self._life.names[s] for s in self._there(self.spells.submission[active]).tolist()},
             empty_parents=empty,
@@ -129,7 +130,7 @@ class PagesHistory:
         there, row = there[known], row[known]
         prefill = life.op_begin[row] >= 0
         landed = np.maximum(life.landed(there, number) - 1, 0)
-        now = life.op_round[row] == number
+        now = life.op_rows.last_round(there, number) == number
         input_ = life.op_input[row].astype(np.int64)
         decoded = life.prompt[there] + landed
         start = np.where(prefill, life.op_begin[row], decoded)
@@ -144,11 +145,11 @@ class PagesHistory:
 
     @cached_property
     def _zeroed_rounds(self) -> Longs:
-        return column(self._part.table("zeroed"), "round").astype(np.int64)
+        return column(self.part.table("zeroed"), "round").astype(np.int64)
 
     @cached_property
     def _zeroed_numbers(self) -> Longs:
-        table = self._part.table("zeroed")
+        table = self.part.table("zeroed")
         bases = {name: self.layout.base[index] for name, index in self.layout.indexes.items()}
         return mapped(table, "group", bases) + column(table, "page").astype(np.int64)
 
@@ -211,16 +212,39 @@ class PagesHistory:
         for pages in (self.spells.number[self.spells.ended(number)], evicted):
             codes[pages[codes[pages] <= v.CACHED]] = v.FREED
 
-    def _counts(self, group: int, codes: npt.NDArray[np.uint8], parents: npt.NDArray[Any]) -> dict[str, int]:
-        counts = np.bincount(codes[1:], minlength=_CODES)
-        bound = np.repeat(parents[1:] == group, self.layout.packing[group])
-        counts[v.EMPTY] = int((bound & (codes[1:] == v.EMPTY)).sum())
-        return {name: int(count) for name, count in zip(v.CODES, counts, strict=True) if count}
-
     @cached_property
-    def live(self) -> LivePageSource:
-        """What a re-executed scheduler knows of these pages."""
-        return LivePageSource(self._part)
+    def host(self) -> HostHistory | None:
+        """The pages of the host tier; None for a part without one."""
+        layout = host_layout_of(self.part)
+        return None if layout is None else HostHistory(self, layout, self._tables)
+
+    def holders(self, group: Longs, page: Longs, round_: Longs) -> Longs:
+        """Return, for each (group, page, round), the submission whose table held the page last by then; -1: none."""
+        order, spells = self.spells.by_page, self.spells
+        moments = moment(spells.number[order].astype(np.int64), spells.from_round[order])
+        number = np.array(self.layout.base, np.int64)[group] + page
+        found = np.searchsorted(moments, moment(number, round_), side="right") - 1
+        if not len(order):
+            return np.full(len(number), -1, np.int64)
+        row = order[np.maximum(found, 0)]
+        return np.where((found >= 0) & (spells.number[row] == number), spells.submission[row], -1).astype(np.int64)
+
+    def name_of(self, submission: int) -> str:
+        """Return the id of the request of a submission."""
+        return self._life.names[submission]
+
+    def clamped(self, round_: int) -> int:
+        """Return the recorded round at or behind a round, the last one behind all; 0 where none is recorded."""
+        index = int(np.clip(np.searchsorted(self._numbers, round_), 0, max(len(self._numbers) - 1, 0)))
+        return int(self._numbers[index]) if len(self._numbers) else 0
+
+    def group_pool(self, group: int, first_round: int, last_round: int, buckets: int) -> GroupPool:
+        """Return the pool of one group in each of at most `buckets` equal pieces of the rounds, both included."""
+        if group not in self._steps:
+            self._steps[group] = GroupSteps(self, group)
+        active, occupied = self._steps[group].most(first_round, last_round, buckets)
+        known = self.source != "none" and last_round <= self.decided_round
+        return GroupPool(active, occupied, "" if known else "cached as far as later hits prove it")
 
     def held(self, submission: int, round_: int) -> tuple[frozenset[int], ...]:
         """Return the pages of a request behind the plan of a round, by group."""
@@ -230,41 +254,21 @@ class PagesHistory:
         base = self.layout.base
         return tuple(frozenset((number[group == g] - base[g]).tolist()) for g in range(len(self.groups)))
 
-    def life(self, group: int, page: int) -> PageLife:
+    def life(self, group: int, page: int, round_: int) -> PageLife:  # noqa: ARG002 - as of large parts
         """Return what happened to a page of a group, in order. Raises KeyError for a page that does not exist."""
         if not 0 <= group < len(self.groups) or not 1 <= page <= self.layout.parents * self.layout.packing[group]:
             raise KeyError(f"no page {page} in group {group}")
         zeroed = self._zeroed_rounds[self._zeroed_numbers == self.layout.base[group] + page]
         return page_life(self, group, page, zeroed, self._life.names)
 
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """The first and the last round of which something is told."""
+        return (int(self._numbers[0]), int(self._numbers[-1])) if len(self._numbers) else (0, 0)
 
-def open_pages(part: Part, life: Lifetimes, absences: Callable[[], Longs]) -> PagesHistory:
-    """Return the pages of a part, with its decisions where they are recorded or indexed. Raises `TraceError`.
-
-    `absences` are the keys of retractions as the recording alone tells them; decisions name each victim, as far as
-    they reach.
-    """
-    index = None if part.level == "decisions" else open_index(part)
-    if index is None and part.level != "decisions":
-        return PagesHistory(part, life, absences())
-    tables: DecidedTables = part if index is None else index
-    last, source = (part.last_round, RECORDED) if index is None else (index.last_round, DERIVED)
-    gone = _retracted(tables, life)
-    if last < part.last_round:
-        told = absences()
-        gone = np.concatenate([gone[gone & _ROUND <= last], told[told & _ROUND > last]])
-    return PagesHistory(part, life, gone, (tables, source, last))
-
-
-def _retracted(tables: DecidedTables, life: Lifetimes) -> Longs:
-    """Return when requests lost their pages, from decided states; one by the runtime carries the plan before it."""
-    states, loop = tables.table("states"), tables.table("retractions")
-    rows = np.flatnonzero(mapped(states, "after", {"Retracted": 1}) == 1)
-    submission, round_ = column(states, "submission")[rows].tolist(), column(states, "round")[rows].tolist()
-    taken = np.flatnonzero(mapped(loop, "outcome", {"retracted": 1}) == 1)
-    victims = set(zip(column(loop, "round")[taken].tolist(), loop["victim"].take(taken).to_pylist(), strict=True))
-    when = [r if (r, life.names[who]) in victims else r + 1 for who, r in zip(submission, round_, strict=True)]
-    return keys(np.array(submission, np.int64), np.array(when, np.int64))
+    def event_beyond(self, group: int, page: int, round_: int, step: int) -> int | None:  # noqa: ARG002
+        """Return None: `life` tells every event there is."""
+        return None
 
 
 def _group(described: dict[str, Any]) -> PageGroup:

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tsviz.replay.recorded.lives import Lives
 from tsviz.replay.rows.lifetimes import NEVER, Lifetimes, Longs, column
-from tsviz.trace.reader import Part
+
+from .window import PagesPart
 
 HELD, REPLACED, DROPPED, RESTARTED, RETRACTED, FINISHED, ABORTED = range(7)
 WHY_ENDED = ("held", "replaced", "dropped", "restarted", "retracted", "finished", "aborted")
@@ -49,11 +51,18 @@ class Layout:
         return group, number - self.base[group]
 
 
-def layout_of(part: Part) -> Layout:
-    """Return the layout of a part's device pages."""
+def host_layout_of(part: PagesPart) -> Layout | None:
+    """Return the layout of a part's host pages; None without a host tier."""
+    config = part.config
+    there = not config.get("disable_l2_cache") and int(config.get("num_host_pages") or 0) > 1
+    return layout_of(part, "num_host_pages") if there else None
+
+
+def layout_of(part: PagesPart, pages: str = "num_device_pages") -> Layout:
+    """Return the layout of a part's device pages, or of those that another field of the config counts."""
     groups = part.config["cache_groups"]
     packing = tuple(max(1, int(group["cache_blocks_per_lcm_block"])) for group in groups)
-    parents = max(0, int(part.config["num_device_pages"]) - 1)
+    parents = max(0, int(part.config[pages]) - 1)
     base = [0]
     for k in packing:
         base.append(base[-1] + parents * k + 1)
@@ -63,7 +72,7 @@ def layout_of(part: Part) -> Layout:
 class Spells:
     """The spells of one part, in order of their first round; `number` is group and page by `Layout`."""
 
-    def __init__(self, part: Part, layout: Layout, life: Lifetimes, gone: Longs) -> None:
+    def __init__(self, part: PagesPart, layout: Layout, life: Lifetimes | Lives, gone: Longs) -> None:
         """`gone` are the keys (submission, round) of retractions. Raises `TraceError` for a table of no use."""
         entry = _entries(part, layout)
         key = _places(entry["submission"], entry["group"], entry["slot"])
@@ -88,7 +97,7 @@ class Spells:
         self._finish(kept, to, why.astype(np.int8), layout, life, gone)
 
     def _finish(
-        self, kept: dict[str, Longs], to: Longs, why: npt.NDArray[Any], layout: Layout, life: Lifetimes,
+        self, kept: dict[str, Longs], to: Longs, why: npt.NDArray[Any], layout: Layout, life: Lifetimes | Lives,
         gone: Longs,
     ) -> None:  # fmt: skip
         submission, from_ = kept["submission"], kept["round"]
@@ -192,7 +201,7 @@ def _places(submission: npt.NDArray[Any], group: npt.NDArray[Any], slot: npt.NDA
     return places
 
 
-def _entries(part: Part, layout: Layout) -> dict[str, Longs]:
+def _entries(part: PagesPart, layout: Layout) -> dict[str, Longs]:
     """Return every written slot as (submission, group, slot, page, round), with the epoch of its table.
 
     The epoch of a table counts how often it started anew; `epoch_end` is the round in which it did so next.
@@ -257,7 +266,7 @@ def _epochs(submission: Longs, group: Longs, round_: Longs, fresh: Longs, length
     return epoch[back], next_round[epoch - 1][back], before[back]
 
 
-def _stops(life: Lifetimes, gone: Longs) -> list[tuple[Longs, Longs, int]]:
+def _stops(life: Lifetimes | Lives, gone: Longs) -> list[tuple[Longs, Longs, int]]:
     """Return what ends all spells of a submission: (submissions, rounds, why), each sorted by both."""
     finished = np.flatnonzero(life.end_kind == "finished")
     aborted = np.flatnonzero(life.end_kind == "aborted")

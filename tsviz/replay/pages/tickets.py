@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tsviz.replay.rows.lifetimes import NEVER, Longs, column
-from tsviz.trace.reader import Part
 
 from .spells import Layout, mapped
+from .window import PagesPart
 
 
 class Tickets:
     """One row a device page that a store pins or a load fills, with the rounds of its beginning and end."""
 
-    def __init__(self, part: Part, layout: Layout) -> None:
+    def __init__(self, part: PagesPart, layout: Layout) -> None:
         """Raises `TraceError` when a table cannot be read."""
         transfers, events = part.table("transfers"), part.table("events")
         load = mapped(transfers, "kind", {"load_back": 1}) == 1
@@ -32,11 +32,7 @@ class Tickets:
         self.op_id = column(transfers, "op_id").astype(np.int64)[kept]
         self.load = load[kept]
         self.from_round = column(transfers, "round").astype(np.int64)[kept]
-        answer = _answers(events, self.op_id, self.from_round)
-        there = answer >= 0
-        answered = np.append(column(events, "round").astype(np.int64), NEVER)
-        self.to_round: Longs = answered[answer]
-        failed = there & (np.append(column(events, "value", 1), 1)[answer] == 0)
+        self.to_round, failed = acknowledged(events, self.op_id, self.from_round)
         later = transfers["from_storage"].to_numpy(zero_copy_only=False).astype(np.bool_)[kept]
         self.landed: Longs = np.where(later, np.where(failed, NEVER, self.to_round), self.from_round)
         """Of a load: the round in which its page enters the index; behind the acknowledgement if it must be fetched."""
@@ -48,6 +44,13 @@ class Tickets:
     def of_page(self, number: int) -> Longs:
         """Return the rows of one page."""
         return np.flatnonzero(self.number == number)
+
+
+def acknowledged(events: Any, op_id: Longs, from_round: Longs) -> tuple[Longs, npt.NDArray[np.bool_]]:
+    """Return, for each operation, the round in front of whose plan it was acknowledged, and whether it failed."""
+    answer = _answers(events, op_id, from_round)
+    rounds: Longs = np.append(column(events, "round").astype(np.int64), NEVER)[answer]
+    return rounds, (answer >= 0) & (np.append(column(events, "value", 1), 1)[answer] == 0)
 
 
 def _answers(events: Any, op_id: Longs, from_round: Longs) -> Longs:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 EMPTY, UNKNOWN, CACHED, OWNED, SHARED, RESERVE, WRITTEN, ZEROED, PINNED, LOADING, FREED = range(11)
 """Codes of a page: what is said of it first. Later ones hide earlier ones, except that `FREED` is of unowned pages."""
@@ -16,6 +17,9 @@ CODES = (
     "empty", "unknown", "cached", "owned", "shared", "reserve", "written", "zeroed", "pinned", "loading", "freed",
 )  # fmt: skip
 """Their names, by code."""
+
+DEVICE, HOST = "device", "host"
+"""The tiers, in `PagesMap.tier`."""
 
 UNBOUND, UNBOUND_OR_CACHED = -1, -2
 """In `PagesMap.parents`: no group holds the parent; it is not known whether one does (its cache)."""
@@ -53,13 +57,15 @@ class PagesMap:
     names: Mapping[int, str]
     """Request ids of the owners, by submission."""
     empty_parents: int
-    """The scheduler's own count of parents that hold nothing."""
+    """Parents that hold nothing: on the device the scheduler's own count."""
     unknown_parents: int
     """Parents of which it is not known whether they are empty or hold cache only."""
     unknown_cached: int
-    """How many of those hold cache: known from the scheduler's count, not which ones."""
+    """How many of those hold cache: known from the scheduler's count, not which ones; -1 where it counts none."""
     source: str
     """Where caching is known from: `recorded` or `derived` decisions, `live` (re-executed), or `none`."""
+    tier: str = DEVICE
+    """Whose pages these are; on the host an owner is the request from whose page the copy was made."""
     live: Mapping[tuple[int, int], CachedPage] | None = None
     """Entries of the prefix index by (group, page), where the state was re-executed; None: not known without it."""
 
@@ -108,3 +114,20 @@ class PageLife:
     page: int
     events: tuple[PageEvent, ...]
     complete: bool
+    rounds: tuple[int, int] = (0, 0)
+    """The first and the last round of which it tells, where these are not all rounds of the trace; else zeros."""
+
+    def tells(self, place: tuple[int, int] | None, round_: int) -> bool:
+        """Return whether it is the life of this (group, page) in a round."""
+        first, last = self.rounds
+        return (self.group, self.page) == place and (not last or first < round_ <= last)
+
+
+class GroupPool(NamedTuple):
+    """The most parents of a group in each piece of a window: with pages in live tables; with any page at all, cached or
+    held by an operation as well. `words` is not empty where that is not known, or only in part.
+    """
+
+    active_parents: tuple[int, ...]
+    occupied_parents: tuple[int, ...]
+    words: str = ""

@@ -190,6 +190,8 @@ class TraceHead:
     """The first round that is recorded: a later one than 1 in a slice, and where a flight recorder dropped the rest."""
     calls_only: bool = False
     """Whether only its calls were recorded: plans are then not there, or made again and compared."""
+    host_pages: int = 0
+    """LCM blocks of the host tier; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)

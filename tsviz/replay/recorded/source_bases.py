@@ -136,12 +136,15 @@ class BasedTables(ColdRounds):
         """Return the tables of a request behind a plan."""
         kept = self._tables
         if submission not in kept:
-            changes = self._read(lambda bases: bases.request_tables.between(submission, submission))
-            kept[submission] = RecordedTables(changes, self._part.config)
+            kept[submission] = RecordedTables(self.changes(submission, submission), self._part.config)
             while len(kept) > _KEPT_TABLES:
                 kept.popitem(last=False)
         kept.move_to_end(submission)
         return kept[submission].tables(submission, number, zeroed)
+
+    def changes(self, first: int, last: int) -> Any:
+        """Return the table changes of the submissions from the first to the last, request by request."""
+        return self._read(lambda bases: bases.request_tables.between(first, last))
 
     def _read(self, look_up: Callable[[Bases], Any]) -> Any:
         """Return what a look-up finds; bases that turn out to be damaged are built anew first."""

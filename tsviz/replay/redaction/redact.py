@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tsviz.replay.keyframes.book import Keyframe
-from tsviz.replay.keyframes.keyframe import keyframe_row, recorded_keyframe
+from tsviz.replay.keyframes.keyframe import keyframe_table, recorded_keyframe
 from tsviz.scheduler import compat
 from tsviz.scheduler.snapshot import PLAIN, RequestState, Snapshot
 from tsviz.trace import digest, layout, privacy
@@ -64,8 +64,8 @@ def write_redacted(bundle: Bundle, out: Path) -> list[str]:
             if part.token_mode == FULL:
                 said.append(f"{part.node}/{part.rank}: its keyframe, which is full of hashes of prompts: {NO_KEYFRAME}")
             else:
-                renamed = _renamed(recorded_keyframe(part, part.table("keyframes")), names)
-                kept["keyframes"] = pa.Table.from_pylist([keyframe_row(renamed)], RECORDED["keyframes"].schema)
+                rounds = part.table("keyframes")["round"].to_pylist()
+                kept["keyframes"] = keyframe_table([_renamed(recorded_keyframe(part, at), names) for at in rounds])
         if part.level == DECISIONS:
             said.append(f"{part.node}/{part.rank}: its decisions, which `tsviz index` derives again")
         meta = _part_meta(part, nodes[part.node])

@@ -58,6 +58,7 @@ def derive(
         told.append((round_, stop, decision))
 
     execution = Reexecution(part, compat, observer=observe)
+    behind = {last for _, last in execution.lost.spans}
     rows = DecisionRows(builders, execution.submission)
     keyframes = KeyframeWriter(directory, part)
     recorded = part.rows("rounds")
@@ -77,7 +78,7 @@ def derive(
             if plans is not None and executed.record is not None:
                 plans(last, executed.record)
             verified += executed.record is not None
-            keyframes.offer(execution, last)
+            keyframes.offer(execution, last, now=executed.call.round in behind)
             if sum(b.rows for b in builders.values()) > _FLUSH_ROWS:
                 rows.settle()
                 _flush(segments, builders, last, executed.call.seq)

@@ -18,22 +18,19 @@ import pyarrow as pa
 
 from tsviz.replay.rows.lifetimes import column
 from tsviz.trace import compact, layout
-from tsviz.trace.builder import TableBuilder, Vocabulary
 from tsviz.trace.catalogue import CALLS, PLAN_TABLES, PLANS
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part, open_bundle
-from tsviz.trace.round_rows import add_plan
-from tsviz.trace.rounds import RoundRecord
 from tsviz.trace.segments import HotSegments
 from tsviz.trace.tables import RECORDED
 
 from .derive import derive
 from .index import Index, build_index, cache_directory, content_key, index_draft, keep_index
+from .plans import PlanRows, carried
 
 Progress = Callable[[str, int, int], None]
 """Told the part, rounds made again, and of how many."""
 _PREFIX = "plans-"
-_FLUSH_ROWS = 1 << 18
 
 
 def needs_plans(bundle: Bundle) -> bool:
@@ -108,21 +105,28 @@ def _fill(bundle: Bundle, progress: Progress | None) -> Bundle:
 def _fill_part(part: Part, out: Path, index: Path, progress: Callable[[int, int], None] | None) -> Any:
     """Write a part with its plans into the bundle at `out` and its decisions into `index`; return how far they are."""
     directory = layout.part_directory(out, part.node, part.rank)
-    plans = _Plans(HotSegments(directory / layout.HOT))
+    if part.level != CALLS:
+        shutil.copytree(part.directory, directory, symlinks=True)
+        return derive(part, index, progress=progress)
+    segments = HotSegments(directory / layout.HOT)
+    for name in PLAN_TABLES:
+        for batch in carried(part, name).to_batches():
+            segments.append(RECORDED[name], batch)
+    plans = PlanRows(segments.append)
     derivation = derive(part, index, progress=progress, plans=plans.add)
     plans.flush()
     last, last_seq = part.last_round if derivation.divergence is None else plans.last_round, -1
     for name, table in RECORDED.items():
-        if part.level == CALLS and name in PLAN_TABLES:
+        if name in PLAN_TABLES:
             continue
         for batch in part.batches(name):
             rows = batch if derivation.divergence is None else _until(batch, last)
             if rows.num_rows:
-                plans.segments.append(table, rows)
+                segments.append(table, rows)
                 last_seq = rows["seq"][-1].as_py() if name == "calls" else last_seq
-    plans.segments.commit(last, last_seq)
-    plans.segments.finish()
-    plans.segments.close()
+    segments.commit(last, last_seq)
+    segments.finish()
+    segments.close()
     layout.write_json(directory / layout.PART_FILE, {**part.meta, "level": PLANS, layout.RECORDED_LEVEL: part.level})
     compact.compact_part(directory)
     return derivation
@@ -130,25 +134,3 @@ def _fill_part(part: Part, out: Path, index: Path, progress: Callable[[int, int]
 
 def _until(batch: pa.RecordBatch, last_round: int) -> pa.RecordBatch:
     return batch.filter(pa.array(column(batch, "round") <= last_round))
-
-
-class _Plans:
-    """The plan tables of one part, written as they are made."""
-
-    def __init__(self, segments: HotSegments) -> None:
-        requests, words = Vocabulary(), Vocabulary()
-        self.segments, self.last_round = segments, 0
-        self._builders = {name: TableBuilder(RECORDED[name], requests, words) for name in PLAN_TABLES}
-
-    def add(self, round_: int, record: RoundRecord) -> None:
-        """Take a plan."""
-        add_plan(self._builders, round_, record)
-        self.last_round = round_
-        if sum(builder.rows for builder in self._builders.values()) > _FLUSH_ROWS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what has come together."""
-        for builder in self._builders.values():
-            if builder.rows:
-                self.segments.append(builder.table, builder.take())

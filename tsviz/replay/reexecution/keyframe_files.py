@@ -1,7 +1,7 @@
 """Keyframes of an index: blocks of them in files beside the decided tables, and where each round's lies.
 
 They are laid so that any round is a fraction of a second of re-execution away, unless that took more room than half
-the trace: then they lie wider apart.
+the trace: then they lie wider apart. Behind every gap there is one.
 """
 
 from __future__ import annotations
@@ -50,9 +50,11 @@ class KeyframeWriter:
         self._since = time.thread_time()
         self._last_round = 0
 
-    def offer(self, execution: Reexecution, round_: int) -> None:
-        """Take a keyframe behind the plan of `round_` if it is time for one. Raises OSError."""
-        if self._every is None:
+    def offer(self, execution: Reexecution, round_: int, *, now: bool = False) -> None:
+        """Take a keyframe behind the plan of `round_` if it is time for one, or `now`. Raises OSError."""
+        if now:
+            pass
+        elif self._every is None:
             if time.thread_time() - self._since < max(_SECONDS, _SHARE * self._cost):
                 return
             if round_ - self._last_round < self._apart:

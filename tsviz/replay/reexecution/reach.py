@@ -10,6 +10,7 @@ from tsviz.trace import entries as e
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Part
 
+from .behind_gaps import kept_keyframe
 from .index import Index, open_index
 from .keyframe_files import KeyframeFiles
 from .run import NoKeyframe, Reexecution
@@ -34,13 +35,16 @@ def reach(part: Part, round_: int, *, progress: Callable[[int, int], None] | Non
     """Return the twin's state before the first call of a round; or, in words, why it is not known.
 
     Every round before it was made again and equals the recording: now, or when its index was built, from whose last
-    keyframe it goes on. `progress(done, of)` is told rounds now and then. Raises `TraceError`.
+    keyframe it goes on, or when a flight recorder wrote it out, from whose keyframe behind a gap. `progress(done, of)`
+    is told rounds now and then. Raises `TraceError`.
     """
     index = open_index(part)
     if index is not None and index.divergence is not None and index.divergence.round < round_:
         return _leaves(index.divergence)
     try:
-        execution = Reexecution(part, compat, start=None if index is None else _indexed(part, index, round_))
+        start = None if index is None else _indexed(part, index, round_)
+        start = kept_keyframe(part, round_, 0 if start is None else start.round) or start
+        execution = Reexecution(part, compat, start=start)
     except NoKeyframe as error:
         return error.found
     begin = execution.round

@@ -57,8 +57,7 @@ class NoKeyframe(TraceError):
 def first_keyframe(part: Part, module: Any = compat) -> Keyframe:
     """Return the keyframe at the start of a slice. Raises `NoKeyframe`, `Damaged`, `TraceError`."""
     start, path = part.meta["starts_at"], part.directory / layout.PART_FILE
-    rows = part.table("keyframes")
-    if not rows.num_rows:
+    if start not in part.table("keyframes")["round"].to_pylist():
         raise NoKeyframe(
             path, "starts_at", "a trace from its first round, which can be re-executed",
             f"a slice from round {start} without a keyframe, which opens and steps but cannot be re-executed",
@@ -68,7 +67,7 @@ def first_keyframe(part: Part, module: Any = compat) -> Keyframe:
             path, "starts_at", "the twin, which goes on from the keyframe of a slice",
             f"another scheduler, which would have to begin before round {start}",
         )  # fmt: skip
-    found = recorded_keyframe(part, rows)
+    found = recorded_keyframe(part, start)
     if found.snapshot.rules != rules_of(part):
         raise Damaged(path, "keyframes", f"a state by {rules_of(part)}", f"one by {found.snapshot.rules}"[:200])
     return found

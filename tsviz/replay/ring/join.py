@@ -1,9 +1,11 @@
-"""The kept part of a ring, of one scheduler: its oldest segment, sealed as a slice, and those behind it as they are.
+"""Dropping the oldest segment of a ring, of one scheduler: the one behind it is sealed, as a slice.
 
 A *sealed* segment holds what came before as far as its rounds need it: requests that live, their tables, and the
 state of the twin as a keyframe (`slice.py`). The one behind it is sealed by joining the two and cutting the join at its
-start; then the older one is dropped, whole: each round is re-executed once, at that point. Rows of segments have the
-numbers of submissions that the recorder gave; a trace counts its own from 0, so `ids` says which they are.
+start; then the older one is dropped, whole: each round is re-executed once, at that point.
+
+Where only calls are recorded (level `calls`) the plans of what is dropped are made again for that, since a sealed
+segment carries the last row and the tables of every live request; of its own rounds it has no plans.
 """
 
 from __future__ import annotations
@@ -11,65 +13,51 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tsviz.replay.keyframes.keyframe import keyframe_row, recorded_keyframe
-from tsviz.replay.slice import write_slice
-from tsviz.trace import layout, privacy
+from tsviz.replay.keyframes.keyframe import keyframe_table
+from tsviz.replay.reexecution.behind_gaps import keyframes_behind_gaps
+from tsviz.replay.reexecution.plans import plans_again
+from tsviz.replay.slice import Sliced, write_slice
+from tsviz.trace import layout
+from tsviz.trace.catalogue import CALLS, PLANS
 from tsviz.trace.drafts import draft
+from tsviz.trace.gaps import LostRounds
 from tsviz.trace.hot import HotTables
 from tsviz.trace.reader import open_bundle
-from tsviz.trace.ring import KEPT, segment_directories
 from tsviz.trace.tables import RECORDED
-from tsviz.trace.tokens import FULL
-from tsviz.trace.whole import WholePart, last_call, write_whole
+from tsviz.trace.whole import WholePart, write_whole
 
-from .numbering import PageNumbers, numbered, used_pages
-from .tokens import with_known_tokens
-
-_IDS, _BUNDLE = "ids.json", "bundle"
+from .kept import BUNDLE, IDS, KeptPart, has_commits
 
 
-class PartRing:
-    """What is kept of one part."""
+class PartRing(KeptPart):
+    """What is kept of one part, for its keeper, which drops what is beyond a limit."""
 
     def __init__(
         self, home: Path, directory: Path, description: Mapping[str, Any], window_ns: int | None = None,
         limit_bytes: int | None = None,
     ) -> None:  # fmt: skip
-        """`directory`: the part in the ring `home`; how much is kept of it (None: all). Raises `TraceError`."""
+        """`directory`: the part in the ring `home`; how much is kept (None: all). Raises `TraceError`, OSError."""
+        super().__init__(home, directory, description)
         self._window_ns, self._limit_bytes = window_ns, limit_bytes
         self._edges: dict[Path, tuple[int, int]] = {}
-        self._raw, self.description = directory, description
-        self.meta: dict[str, Any] = layout.read_json(directory / layout.PART_FILE)
-        self.name = f"{self.meta['node']}/{self.meta['rank']}"
-        self._kept = home / KEPT / directory.name
         self._kept.mkdir(parents=True, exist_ok=True)
-        self.said = ""
-        """Why the oldest segment has no keyframe; empty when it has one, or is the recording's first."""
-        self._dropped: Counter[str] = Counter()
-        sealed = sorted(path for path in self._kept.iterdir() if path.name.isdigit())
-        self._sealed = sealed[-1] if sealed else None
-        for path in sealed[:-1]:
-            shutil.rmtree(path, ignore_errors=True)
-        if self._sealed is not None:
-            told = layout.read_json(self._sealed / _IDS)
-            self._dropped.update(told["dropped"])
-            self.said = told["said"]
-
-    # What is there
+        for path in self._kept.iterdir():
+            if path.name.isdigit() and path != self._sealed:
+                shutil.rmtree(path, ignore_errors=True)
 
     def segments(self) -> list[Path]:
         """Return the segments behind the sealed one, oldest first: as many as make the oldest one droppable, or all.
 
         Where the recorder is far ahead, what it wrote is gone through a window at a time, as if it had just come.
         """
-        there = self._all()
+        there = super().segments()
         if self._window_ns is None and self._limit_bytes is None:
             return there
         return next((there[:n] for n in range(2, len(there)) if self._droppable(there[:n])), there)
@@ -77,18 +65,7 @@ class PartRing:
     @property
     def behind(self) -> bool:
         """Whether there is more than `segments` says."""
-        return len(self.segments()) < len(self._all())
-
-    def _all(self) -> list[Path]:
-        begin = int(self._sealed.name) + 1 if self._sealed is not None else 1
-        return [path for path in segment_directories(self._raw) if int(path.name) >= begin]
-
-    def last_round(self) -> int:
-        """Return the last committed round; 0 for none."""
-        for path in reversed(self.segments()):
-            if _has_commits(path) and (last := HotTables(path).last_round):
-                return last
-        return self._bundle().last_round if self._sealed is not None else 0
+        return len(self.segments()) < len(super().segments())
 
     def droppable(self) -> bool:
         """Return whether the oldest segment is outside of what is to be kept, and the one behind it is not the newest.
@@ -110,7 +87,7 @@ class PartRing:
         """Return the times of the first and the last call of a segment; zeros for none yet."""
         if path in self._edges:
             return self._edges[path]
-        if not _has_commits(path):
+        if not has_commits(path):
             return 0, 0
         hot = HotTables(path)
         times = [batch["time_ns"] for batch in hot.batches(RECORDED["calls"])]
@@ -119,78 +96,35 @@ class PartRing:
             self._edges[path] = found
         return found
 
-    def _bundle(self) -> Any:
-        assert self._sealed is not None
-        return open_bundle(self._sealed / _BUNDLE).parts[0]
+    def with_plans(self, whole: WholePart, place: Path) -> WholePart:
+        """Return what `joined` gave with its plans, made again where only calls are recorded (in the folder `place`).
 
-    # What is made of it
-
-    def joined(self, segments: list[Path] | None = None, *, gaps: bool = True) -> WholePart:
-        """Return the sealed segment and those behind it (all that are committed) as a part of a trace.
-
-        Raises `TraceError`.
+        Raises `TraceError`, OSError.
         """
-        chosen = [path for path in (self.segments() if segments is None else segments) if _has_commits(path)]
-        return self._join(chosen, gaps=gaps)[0]
-
-    def _join(self, segments: list[Path], *, gaps: bool) -> tuple[WholePart, npt.NDArray[np.int64]]:
-        start: dict[str, Any] = {}
-        tables: dict[str, list[pa.Table]] = {name: [] for name in RECORDED}
-        ids: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-        last = (0, -1)
-        if self._sealed is not None:
-            part = self._bundle()
-            for name in RECORDED:
-                tables[name].append(part.table(name))
-            start = {"starts_at": part.meta["starts_at"]}
-            ids = np.array(layout.read_json(self._sealed / _IDS)["ids"], np.int64)
-            last = (part.last_round, last_call(part.table("calls")))
-        pages = PageNumbers(tables["prefix_pages"])
-        for path in segments:
-            hot = HotTables(path)
-            read = {
-                name: pa.Table.from_batches(list(hot.batches(table)), table.schema) for name, table in RECORDED.items()
-            }
-            ids = np.concatenate([ids, read["submissions"]["submission"].to_numpy()])
-            for name, rows in pages.merged(read).items():
-                tables[name].append(numbered(rows, ids))
-            if hot.last_round:
-                last = (hot.last_round, hot.last_seq)
-        whole = {name: pa.concat_tables(found).unify_dictionaries() for name, found in tables.items()}
-        if self.meta["tokens"] != FULL and whole["keyframes"].num_rows:
-            keyframe = recorded_keyframe(self._bundle(), whole["keyframes"])
-            known = with_known_tokens(keyframe, whole, self._bundle().prefix_tokens)
-            whole["keyframes"] = pa.Table.from_pylist([keyframe_row(known)], RECORDED["keyframes"].schema)
-        if self.meta["tokens"] == FULL:
-            whole |= used_pages(whole)
-        if gaps and start:
-            whole["gaps"] = pa.concat_tables([self._gaps(int(start["starts_at"]) - 1), whole["gaps"]])
-        return WholePart({**self.meta, **start}, whole, *last), ids
-
-    def _gaps(self, last_round: int) -> pa.Table:
-        rows = [
-            {"round": 1, "last_round": last_round, "table": name, "dropped_rows": count, "reason": privacy.RING}
-            for name, count in sorted(self._dropped.items()) if count
-        ]  # fmt: skip
-        return pa.Table.from_pylist(rows, RECORDED["gaps"].schema)
+        if self.meta["level"] != CALLS:
+            return whole
+        write_whole(place, self.description, [whole], {})
+        made = plans_again(open_bundle(place).parts[0], whole.last_round + 1)
+        return WholePart(
+            {**whole.meta, "level": PLANS}, {**whole.tables, **made.tables}, whole.last_round, whole.last_seq
+        )
 
     def advance(self) -> None:
         """Seal the segment behind the oldest one and drop that, whole. Raises `TraceError`, OSError."""
         behind = self.segments()
         old, new = ([], behind[0]) if self._sealed is not None else ([behind[0]], behind[1])
         part, ids = self._join([*old, new], gaps=False)
-        before = self._join(old, gaps=False)[0]
-        first, last = before.last_round + 1, HotTables(new).last_round
+        first = self._join(old, gaps=False)[0].last_round + 1
         with draft(self._kept, "sealing-", own=True) as place:
-            write_whole(place / "joined", self.description, [part], {})
-            joined = open_bundle(place / "joined")
             made = place / "sealed"
-            sliced = write_slice(joined, joined.parts[0], first, last, made / _BUNDLE)
-            begin = before.meta.get("starts_at", 1)
-            dropped = self._dropped + Counter({name: _inside(rows, begin) for name, rows in before.tables.items()})
+            sliced = self._cut(part, first, HotTables(new).last_round, place, made / BUNDLE)
+            begin = part.meta.get("starts_at", 1)
+            dropped = self._dropped + Counter(
+                {name: _inside(rows, begin, first) for name, rows in part.tables.items() if name != "keyframes"}
+            )
             kept = [int(ids[number]) for number in sliced.submissions]
             said = sliced.no_keyframe
-            layout.write_json(made / _IDS, {"ids": kept, "dropped": dict(dropped), "said": said})
+            layout.write_json(made / IDS, {"ids": kept, "dropped": dict(dropped), "said": said})
             made.rename(self._kept / new.name)
         gone = self._sealed
         self._sealed, self._dropped, self.said = self._kept / new.name, dropped, said
@@ -198,16 +132,43 @@ class PartRing:
             if path is not None:
                 shutil.rmtree(path, ignore_errors=True)
 
+    def _cut(self, part: WholePart, first: int, last: int, place: Path, out: Path) -> Sliced:
+        """Write a part from round `first` on, with the state there, as the bundle `out`; drafts lie in `place`."""
+        write_whole(place / "joined", self.description, [part], {})
+        joined = open_bundle(place / "joined")
+        if self.meta["level"] != CALLS:
+            return write_slice(joined, joined.parts[0], first, last, out)
+        made = plans_again(joined.parts[0], first)
+        with_plans = WholePart(
+            {**part.meta, "level": PLANS}, {**part.tables, **made.tables}, part.last_round, part.last_seq
+        )
+        write_whole(place / "planned", self.description, [with_plans], {})
+        planned = open_bundle(place / "planned")
+        sliced = write_slice(planned, planned.parts[0], first, last, out, keyframe=made.keyframe)
+        directory = layout.part_directory(out, part.meta["node"], part.meta["rank"])
+        layout.write_json(
+            directory / layout.PART_FILE, {**layout.read_json(directory / layout.PART_FILE), "level": CALLS}
+        )
+        return sliced
 
-def _has_commits(path: Path) -> bool:
-    commits = path / layout.COMMITS_FILE
-    return commits.is_file() and commits.stat().st_size > 0
+
+def behind_gaps(whole: WholePart, description: Mapping[str, Any], place: Path) -> WholePart:
+    """Return what is kept with the state behind each gap in it, too; drafts lie in the folder `place`.
+
+    Raises `TraceError`, OSError.
+    """
+    if not LostRounds(whole.tables["gaps"]):
+        return whole
+    write_whole(place, description, [whole], {})
+    found = keyframe_table(keyframes_behind_gaps(open_bundle(place).parts[0]))
+    return replace(whole, tables={**whole.tables, "keyframes": pa.concat_tables([whole.tables["keyframes"], found])})
 
 
 def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def _inside(rows: pa.Table, first: int) -> int:
-    """Return how many rows of a table are of rounds from `first` on: not of what a slice carries along."""
-    return int(np.count_nonzero(rows["round"].to_numpy() >= first))
+def _inside(rows: pa.Table, first: int, end: int) -> int:
+    """Return how many rows of a table are of rounds from `first` on and in front of `end`: not of what is carried."""
+    rounds = rows["round"].to_numpy()
+    return int(np.count_nonzero((rounds >= first) & (rounds < end)))

@@ -9,26 +9,30 @@ recorder never waits for it; killed, it can be started again, or `tsviz repair O
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tsviz.trace import layout
 from tsviz.trace.drafts import draft
+from tsviz.trace.endings import stopped_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.layout import RING_FILE
 from tsviz.trace.lock import ALIVE, GONE, recorder_of
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.ring import NOTHING_KEPT, SUFFIX, TOLD, TRIGGER_FILE
-from tsviz.trace.whole import write_whole
+from tsviz.trace.whole import WholePart, write_whole
 
 from .http import serve
-from .join import PartRing
+from .join import PartRing, behind_gaps
 from .triggers import END, QueryError, Watching, watching
 
 POLL_SECONDS = 0.1
@@ -101,9 +105,14 @@ class Keeper:
         """Have the triggers look at what is kept, and write it out if one fires."""
         began = time.monotonic()
         with draft(self.home, "looking-", own=True) as place:
-            bundle = place / "bundle"
-            self._write(bundle, "")
-            opened = open_bundle(bundle)
+            parts = [part for part in self.parts() if part.last_round()]
+            kept = [part.joined() for part in parts]
+            planned = [
+                part.with_plans(whole, place / part.name.replace("/", "."))
+                for part, whole in zip(parts, kept, strict=True)
+            ]
+            write_whole(place / "bundle", parts[0].description, planned, self._end(""))
+            opened = open_bundle(place / "bundle")
             reasons = []
             for trigger in self._watching:
                 try:
@@ -112,8 +121,7 @@ class Keeper:
                     self._problem(str(error))
             fired = [reason for reason in reasons if reason]
             if fired:
-                layout.write_json(bundle / layout.END_FILE, self._end("; ".join(fired)))
-                bundle.rename(self._free())
+                self._put(self._free(), parts[0].description, kept, "; ".join(fired))
         self._looked = time.monotonic()
         self._cost = self._looked - began
 
@@ -127,7 +135,13 @@ class Keeper:
 
     def _write(self, path: Path, reason: str) -> None:
         parts = [part for part in self.parts() if part.last_round()]
-        write_whole(path, parts[0].description, [part.joined() for part in parts], self._end(reason))
+        self._put(path, parts[0].description, [part.joined() for part in parts], reason)
+
+    def _put(self, path: Path, description: Mapping[str, Any], kept: list[WholePart], reason: str) -> None:
+        """Write what is kept, with the state behind each gap in it."""
+        with draft(self.home, "writing-", own=True) as place:
+            whole = [behind_gaps(part, description, place / str(number)) for number, part in enumerate(kept)]
+            write_whole(path, description, whole, self._end(reason))
 
     def _end(self, reason: str) -> dict[str, Any]:
         names = {part.name: {"reason": f"ring: {reason}"} for part in self._parts.values()}
@@ -155,7 +169,8 @@ class Keeper:
     def crash(self, *, closed: bool, status: int = 0) -> str:
         """Return why the end is a crash, empty for one that is none; `status` is the exit code of the program."""
         if not closed:
-            return "the process ended without closing the recording"
+            stopped = stopped_of(self.home)
+            return f"recording had to stop, {stopped}" if stopped else "the process ended without closing the recording"
         try:
             words = layout.read_json(self.home / layout.END_FILE).get("crash")
         except TraceError:
@@ -182,7 +197,7 @@ class Keeper:
 class Told:
     """What is told of the program by whoever started this keeper, on the input: its exit code, once it has ended."""
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: BinaryIO | io.FileIO) -> None:
         self.done = threading.Event()
         self.status = 0
         self._source, self._ended = source, 0.0
@@ -239,6 +254,8 @@ def keep(home: Path, told: Told | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # `tsviz run` holds its program's signals, and started this
     with contextlib.suppress(OSError):
         os.nice(10)
-    sys.exit(keep(Path(sys.argv[1]), Told(sys.stdin.buffer) if TOLD in sys.argv[2:] else None))
+    told_on = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115  # no lock that outlives the end
+    sys.exit(keep(Path(sys.argv[1]), Told(told_on) if TOLD in sys.argv[2:] else None))

@@ -1,7 +1,7 @@
 """What makes a ring be written out: a condition in SQL, a finding, or a word from outside.
 
 sql:PREDICATE           a new position at which the predicate holds (docs/sql.md; `tsviz hits`)
-finding:NAME[>N]        a finding that plans show (docs/findings.md), with another threshold if given
+finding:NAME[>N]        a finding that is known of what is recorded (docs/findings.md), with another threshold if given
 signal:NAME             a signal to the process of `tsviz run` or `tsviz record`, which makes the file `trigger`
 http:PORT               POST /trigger on 127.0.0.1 with the token in OUT.ring/http.json
 end, crash              the recording closed, or its process ended without closing it (that always counts)
@@ -16,10 +16,12 @@ from typing import Protocol
 
 from tsviz.query.predicate import positions
 from tsviz.query.problem import QueryError
-from tsviz.replay.findings.model import RECORDED, Subject
+from tsviz.replay.findings.model import BUNDLE, DECIDED, RECORDED, Subject
 from tsviz.replay.findings.scan import BY_NAME
 from tsviz.replay.hits import Near, Wanted, hits_apart
 from tsviz.replay.scenario.predicates import Finding
+from tsviz.replay.why.answer import facts_of
+from tsviz.trace.catalogue import DECISIONS, PLANS
 from tsviz.trace.reader import Bundle
 
 END, CRASH = "end", "crash"
@@ -69,11 +71,17 @@ class FindingTrigger:
     threshold: int
     _until: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def decided(self) -> bool:
+        """Whether decisions have to be recorded for it."""
+        return BY_NAME[self.name].needs == DECIDED
+
     def fired(self, bundle: Bundle) -> str:
         """Make the check on every part. Raises `TraceError`, `QueryError`."""
         for part in bundle.parts:
             name = f"{part.node}/{part.rank}"
-            ended = BY_NAME[self.name].scan(Subject(bundle, part, None), self.threshold)
+            facts = facts_of(part, None) if self.decided else None
+            ended = BY_NAME[self.name].scan(Subject(bundle, part, facts), self.threshold)
             if isinstance(ended, Finding):
                 new = ended.first_round > self._until.get(name, 0)
                 self._until[name] = max(ended.last_round, self._until.get(name, 0))
@@ -121,8 +129,8 @@ def watching(texts: list[str]) -> list[Watching]:
     return [Rested(trigger) for trigger in found]
 
 
-def check(texts: list[str]) -> None:
-    """Raise BadTrigger for a trigger that is none, or that could never fire."""
+def check(texts: list[str], level: str = PLANS) -> None:
+    """Raise BadTrigger for a trigger that is none, or that could never fire in a ring of this level."""
     watching(texts)
     for text in texts:
         kind, _, rest = text.partition(":")
@@ -131,11 +139,17 @@ def check(texts: list[str]) -> None:
                 asked = positions(rest.strip())
             except QueryError as error:
                 raise BadTrigger(f"{text!r} can never fire: {error}") from error
-            if asked.needs_decisions:
+            if asked.needs_decisions and level != DECISIONS:
                 raise BadTrigger(
-                    f"{text!r} can never fire: it reads decisions, which a ring does not hold;"
+                    f"{text!r} can never fire: it reads decisions, which a ring of {level} does not hold;"
                     " expected recorded tables, such as rounds, operations or events"
                 )
+        elif kind == "finding" and _finding(text, rest).decided and level != DECISIONS:
+            names = ", ".join(name for name, each in BY_NAME.items() if each.needs == RECORDED)
+            raise BadTrigger(
+                f"{text!r} can never fire: it needs decisions, which a ring of {level} does not hold;"
+                f" expected finding:NAME with one of {names}"
+            )
         elif kind == "signal" and (number := number_of(rest)) not in SIGNALS:
             names = ", ".join(each.name.removeprefix("SIG") for each in SIGNALS)
             why = "no process gets to see it" if number in _UNSEEN else "it is the program's, or its end"
@@ -143,7 +157,7 @@ def check(texts: list[str]) -> None:
 
 
 def _finding(text: str, rest: str) -> FindingTrigger:
-    names = [name for name, check in BY_NAME.items() if check.needs == RECORDED]
+    names = [name for name, check in BY_NAME.items() if check.needs != BUNDLE]
     match = _FINDING.fullmatch(rest.strip())
     if match is None or match[1] not in names:
         raise BadTrigger(f"expected finding:NAME with one of {', '.join(names)}, found {text!r}")

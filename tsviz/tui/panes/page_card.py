@@ -22,7 +22,7 @@ EVENT_SIGNS = tuple(
     for (glyph, role), words in zip(
         _TURNS.values(),
         ("taken fresh", "placed in a table", "given back", "kept in the cache", "entered the prefix index",
-         "evicted from the index", "pinned by a store", "filled by a load", "operation acknowledged"),
+         "evicted from the index", "pinned: a copy reads it", "a copy fills it", "operation acknowledged"),
         strict=True,
     )
 )  # fmt: skip
@@ -74,10 +74,14 @@ def _facts(scene: PagesScene, pages: PagesMap, group: int, page: int, width: int
         fact("group", f"{name} ({described.kind}), {counted(described.block_tokens, 'token')} a page"),
         fact("parent", parent if described.packing > 1 else grouped(scene.parent)),
     ]  # fmt: skip
-    if shares:
+    if owner >= 0:
         who = shorten(pages.names.get(owner, f"submission {owner}"), max(width - 24, 8))
         more = f" and {counted(shares - 1, 'other')}" if shares > 1 else ""
-        lines.append(fact("owner", Span(who, "accent", ("light", owner)), Span(more, "dim")))
+        lines.append(
+            fact(
+                "copy of" if pages.tier == v.HOST else "owner", Span(who, "accent", ("light", owner)), Span(more, "dim")
+            )
+        )
     held = pages.tickets.get((group, page), ())
     if held:
         lines.append(fact("held by", Span(", ".join(f"operation {op}" for op in held), "warn")))
@@ -99,9 +103,12 @@ def _cached(scene: PagesScene, pages: PagesMap, group: int, page: int, width: in
 def _life(scene: PagesScene, life: PageLife, width: int) -> list[Document]:
     here = sum(1 for event in life.events if event.round <= scene.round)
     note = counted(len(life.events), "event") + ("" if life.complete else ", evictions not known")
+    if any(life.rounds):
+        note = f"{counted(len(life.events), 'event')}, rounds {life.rounds[0]:,} to {life.rounds[1]:,}"
     head = [heading(" life", note + " ", width)]
     if not life.events:
-        return [Lines((*head, line(Span(" It was never held.", "dim"))))]
+        words = "Nothing in these rounds; [ and ] look further." if any(life.rounds) else "It was never held."
+        return [Lines((*head, line(Span(f" {words}", "dim"))))]
     lines = Lazy(len(life.events), partial(_event_line, life.events, here, width), focus=max(here - 1, 0))
     return [Lines(head), lines]
 
@@ -111,8 +118,9 @@ def _event_line(events: tuple[PageEvent, ...], here: int, width: int, y: int) ->
     glyph, role = _TURNS[event.what]
     digits = len(str(events[-1].round))
     past = y < here
-    room = max(width - digits - len(event.words) - len(f" slot {event.slot}: ") - 5, 6)
-    who = f"{shorten(event.request, room)} slot {event.slot}: " if event.request else ""
+    room = max(width - digits - len(event.words) - (len(f" slot {event.slot}: ") if event.slot >= 0 else 2) - 5, 6)
+    slot = f" slot {event.slot}" if event.slot >= 0 else ""
+    who = f"{shorten(event.request, room)}{slot}: " if event.request else ""
     base = "cursor" if y == here - 1 else ""
     spans = (
         Span("▸" if base else " ", "accent"),

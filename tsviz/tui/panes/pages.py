@@ -253,15 +253,16 @@ def summary(scene: PagesScene, width: int, _height: int) -> Document:
 def _parents_line(pages: PagesMap, width: int) -> Line:
     parents = len(pages.parents) - 1
     spans = [
-        Span(" parents ", "dim"),
+        Span(" host parents " if pages.tier == v.HOST else " parents ", "dim"),
         Span(grouped(parents), "strong"),
         Span("  empty ", "dim"),
         Span(grouped(pages.empty_parents), "bad" if parents and pages.empty_parents == 0 else "strong"),
     ]
     if pages.unknown_parents:
+        counted_ = f" ({grouped(pages.unknown_cached)} cached by the scheduler's count)"
         spans += [
             Span(f"  ? {grouped(pages.unknown_parents)} ", PAGE_MARKS["unknown"].role),
-            Span(f"empty or cached ({grouped(pages.unknown_cached)} cached by the scheduler's count)", "dim"),
+            Span(f"empty or cached{counted_ if pages.unknown_cached >= 0 else ''}", "dim"),
         ]
     if pages.live is not None:
         spans.append(Span("  caching: re-executed and verified", "good"))
@@ -292,8 +293,9 @@ def under(scene: PagesScene, width: int, _height: int) -> Document:
     spans = [Span(f"{said}  page {grouped(page)} of {shorten(pages.groups[group].name, 16)}", "dim")]
     owner, shares = pages.owners[group][page], pages.shares[group][page]
     spans += [Span(f"  {shares if mark.word == 'shared' else mark.glyph} {mark.word}", mark.role)]
-    if shares:
-        spans.append(Span(f"  {shorten(pages.names.get(owner, str(owner)), 32)}"))
+    if owner >= 0:
+        lead = "  copy of a page of " if pages.tier == v.HOST else "  "
+        spans.append(Span(f"{lead}{shorten(pages.names.get(owner, str(owner)), 32)}"))
     if shares > 1:
         spans.append(Span(f" and {counted(shares - 1, 'other')}", "dim"))
     return Lines((clip(Line(tuple(spans)), width),))

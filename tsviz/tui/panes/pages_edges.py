@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsviz.replay.pages.values import HOST
 from tsviz.tui.clean import shorten
 from tsviz.tui.keys import display
 from tsviz.tui.lines import Document, Line, Lines, Span, clip, spread
@@ -29,6 +30,8 @@ def pages_header(scene: PagesScene, width: int, _height: int) -> Document:
         Span(f" of {total}"),
         Span(f"  {percent(scene.round, head.rounds):>7}", "dim"),
     ]
+    if scene.tier == HOST:
+        left += [_BAR, Span("host tier", "accent")]
     right: list[Span] = []
     if scene.lit is not None:
         name = shorten(scene.lit_name or f"submission {scene.lit}", 32)
@@ -44,7 +47,8 @@ def pages_header(scene: PagesScene, width: int, _height: int) -> Document:
 def pages_bottom(scene: PagesScene, width: int, _height: int) -> Document:
     """Return the keys, each a button."""
     spans = [Span(" ")]
-    for key in sorted((k for k in scene.keys if k.word), key=lambda k: k.id != "pages.leave"):
+    offered = (k for k in scene.keys if k.word and (k.id != "pages.tier" or scene.head.host_pages))
+    for key in sorted(offered, key=lambda k: k.id != "pages.leave"):
         name = display(key.keys).split(" ")[0].replace("question_mark", "?")
         spans += [Span(name, "key", ("action", key.action)), Span(f" {key.word}  ", "dim", ("action", key.action))]
     return Lines((clip(Line(tuple(spans)), width),))

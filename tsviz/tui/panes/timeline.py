@@ -158,6 +158,10 @@ def _marks(strip: Strip, label: int, most: int, here: range, noted: tuple[int, .
 
 def _pool(strip: Strip, label: int, most: int, here: range, usable: int) -> Iterator[Line]:
     """Yield the pool as columns: what live tables hold solid, what is only cached shaded, what is empty blank."""
+    if most and strip.ask.pool_group is not None and not strip.occupied_pages:
+        words = fit(f"the pool of one group: {strip.pool_words}", strip.ask.cells)
+        yield Line((Span(f"{'pool':>{label - 1}} ", "dim"), Span(words, "dim")), "", ("column", 0))
+        return
     if not most or not usable or not strip.occupied_pages:
         return
     active_pages = strip.active_pages or (-1,) * strip.ask.cells

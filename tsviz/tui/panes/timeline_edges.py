@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tsviz.tui.clean import shorten
 from tsviz.tui.lines import Line, Span, clip
 from tsviz.tui.numbers import counted, duration, grouped, instant
 from tsviz.tui.scene import Scene
@@ -16,10 +17,18 @@ def title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
     window = strip.ask.window
     whole = "" if window.size == scene.whole.size else f" of {scene.rounds:,}"
     text = f"rounds {window.first:,} to {window.last:,}{whole}, {_each(strip)}"
-    words = _lanes(strip, width)
-    hints = "   + in  - out  0 all  { } pan  G group  T time" if width >= _HINTS_FROM else ""
+    words = _pool(scene, strip) + _lanes(strip, width)
+    hints = "   + in  - out  0 all  { } pan  G group  K pool  T time" if width >= _HINTS_FROM else ""
     spans = (Span(f"{'timeline':>{label - 1}} ", "heading"), Span(text, "text"), Span(f"   {words}{hints}", "dim"))
     return clip(Line(spans), width)
+
+
+def _pool(scene: Scene, strip: Strip) -> str:
+    """Return whose pool is shown, where it is not that of all groups."""
+    groups, number = scene.head.groups if scene.head is not None else (), strip.ask.pool_group
+    if number is None or number >= len(groups):
+        return ""
+    return f"pool of {shorten(groups[number], 16)}{f' ({strip.pool_words})' if strip.pool_words else ''}   "
 
 
 def _lanes(strip: Strip, width: int) -> str:

@@ -64,6 +64,8 @@ class Following(SteppingScreen):
     def _renewed(self, head: TraceHead) -> None:
         old, window, rounds = self.scene.rounds, self.scene.window, head.rounds
         self.scene = replace(self.scene, head=head)
+        if head.first_round > old + 1:  # a ring, whose front passed what was shown
+            self.say(f"Rounds {old + 1:,} to {head.first_round - 1:,} were dropped before they were shown.", "warn")
         if window.size and window.last == old and rounds > old:
             begin = head.first_round
             first = begin if window.first <= begin else max(rounds - window.size + 1, begin)

@@ -285,6 +285,15 @@ class MainScreen(Following, Elsewhere):
         self.put(axis=TIME if self.scene.axis == ROUNDS else ROUNDS)
         self.seek_strip()
 
+    def action_pool_group(self) -> None:
+        """Show the pool of the next group in the timeline, or of all."""
+        groups = self.scene.head.groups if self.scene.head is not None else ()
+        if len(groups) < 2:
+            return self.say("This trace has one group: the pool is its own.")
+        order: list[int | None] = [None, *range(len(groups))]
+        self.put(pool_group=order[(order.index(self.scene.pool_group) + 1) % len(order)])
+        return self.seek_strip()
+
     def action_pin(self) -> None:
         """Put the selected request first in every list, or back in its place."""
         selected = self.scene.selected

@@ -9,13 +9,13 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
-from tsviz.replay.pages.values import PageLife, PagesMap
+from tsviz.replay.pages.values import DEVICE, HOST, PageLife, PagesMap
 from tsviz.replay.recorded.snapshot import RecordedView, TraceHead
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound
 from tsviz.tui.fetch import Fetcher
 from tsviz.tui.pages_keys import PAGES_KEYS, pages_bindings
-from tsviz.tui.pages_scene import LivePages, PagesScene, PagesView, place
+from tsviz.tui.pages_scene import LivePages, Pages, PagesScene, PagesView, TieredPages, place
 from tsviz.tui.panes.page_card import page_facts, page_life
 from tsviz.tui.panes.pages import Drawn, geometry, pages_map, parent_at, summary, under
 from tsviz.tui.panes.pages_edges import pages_bottom, pages_header
@@ -61,6 +61,13 @@ class PagesScreen(OpaqueScreen[Left]):
         ) -> None:  # fmt: skip
             super().__init__()
             self.asked, self.found, self.life, self.lit = asked, found, life, lit
+
+    class Beyond(Message):
+        """The round of an event that was looked for from round `here`, or in words why there is none."""
+
+        def __init__(self, here: int, found: int | None, words: str) -> None:
+            super().__init__()
+            self.here, self.found, self.words = here, found, words
 
     class Live(Message):
         """The map with what is live in it, or why there is none; an empty text: not yet."""
@@ -129,7 +136,7 @@ class PagesScreen(OpaqueScreen[Left]):
     def _ask(self, **changes: object) -> None:
         self.scene = replace(self.scene, **{"message": "", **changes})  # type: ignore[arg-type]
         scene = self.scene
-        asked = (scene.round, scene.parent, scene.child, scene.group, scene.lit)
+        asked = (scene.round, scene.parent, scene.child, scene.group, scene.lit, scene.tier)
         if asked != self._asked:
             self._asked = asked
             self._fetcher.do("pages", partial(self._fetch, scene, asked))
@@ -140,11 +147,11 @@ class PagesScreen(OpaqueScreen[Left]):
         try:
             if not isinstance(view, PagesView):
                 raise TypeError("this trace does not tell its pages")
-            pages = view.pages
+            pages = _tier(view.pages, scene.tier)
             found = scene.map if scene.map is not None and scene.map.round == scene.round else pages.at(scene.round)
             where = place(found, scene.group, scene.parent, scene.child)
-            known = scene.life if scene.life is not None and (scene.life.group, scene.life.page) == where else None
-            life = None if where is None else known or pages.life(*where)
+            known = scene.life if scene.life is not None and scene.life.tells(where, found.round) else None
+            life = None if where is None else known or pages.life(*where, found.round)
             lit = () if scene.lit is None else pages.held(scene.lit, found.round)
         except Exception as error:  # whatever a view raises is shown, and the screen lives on
             self.post_message(self.Ready(asked, f"{type(error).__name__}: {error}", None, ()))
@@ -220,7 +227,29 @@ class PagesScreen(OpaqueScreen[Left]):
         behind = [r for r in rounds if r > here] if step > 0 else [r for r in rounds if r < here][::-1]
         if behind:
             return self.go(behind[0])
-        return self.put(message=f"Nothing happened to this page {'after' if step > 0 else 'before'} round {here:,}.")
+        if life is not None and any(life.rounds):
+            self._fetcher.do("pages event", partial(self._fetch_beyond, life, self.scene.tier, here, step))
+            return self.put(message="Looking through the rounds beyond …")
+        return self.put(message=_nothing(here, step))
+
+    def _fetch_beyond(self, life: PageLife, tier: str, here: int, step: int, view: RecordedView) -> None:
+        """Run on the fetching thread: look for an event of a page outside the rounds that its life tells of."""
+        if isinstance(view, PagesView):
+            try:
+                found = _tier(view.pages, tier).event_beyond(life.group, life.page, here, step)
+            except Exception as error:  # whatever a view raises is shown, and the screen lives on
+                self.post_message(self.Beyond(here, None, f"{type(error).__name__}: {error}"))
+            else:
+                self.post_message(self.Beyond(here, found, _nothing(here, step)))
+
+    def on_pages_screen_beyond(self, event: Beyond) -> None:
+        """Go to the event, unless another round was gone to meanwhile."""
+        if event.here != self.scene.round:
+            return
+        if event.found is None:
+            self.put(message=event.words)
+        else:
+            self.go(event.found)
 
     def action_goto(self) -> None:
         """Ask where to go."""
@@ -319,9 +348,20 @@ class PagesScreen(OpaqueScreen[Left]):
         order: list[int | None] = [None, *range(len(pages.groups))]
         return self._ask(group=order[(order.index(self.scene.group) + step) % len(order)], child=0)
 
+    def action_tier(self) -> None:
+        """Show the pages of the host tier, or those of the device again."""
+        if not self.scene.head.host_pages:
+            return self.put(message="This trace has no host tier.")
+        tier = DEVICE if self.scene.tier == HOST else HOST
+        words = self.scene.live_words if self.scene.live_words else "re-executing …"
+        return self._ask(tier=tier, map=None, life=None, lit_pages=(), loading=True, parent=1, child=0, hover=None,
+                         live_words=words)  # fmt: skip
+
     def action_copy(self) -> None:
         """Copy the query that tells the life of the page under the cursor."""
         pages, where = self.scene.map, self.scene.page
+        if self.scene.tier == HOST:
+            return self.put(message="Host pages have no query of their own: tables transfers and evictions tell them.")
         if pages is None or where is None:
             return self.put(message="No page is under the cursor.")
         name = pages.groups[where[0]].name.replace("'", "''")
@@ -366,3 +406,12 @@ class PagesScreen(OpaqueScreen[Left]):
                 self._ask(lit=submission, lit_name=names.get(submission, ""))
             case ("action", str() as action):
                 await self.run_action(action)
+
+
+def _tier(pages: TieredPages, tier: str) -> Pages:
+    host = pages.host if tier == HOST else None
+    return pages if host is None else host
+
+
+def _nothing(here: int, step: int) -> str:
+    return f"Nothing happened to this page {'after' if step > 0 else 'before'} round {here:,}."

@@ -231,7 +231,7 @@ class SteppingScreen(OpaqueScreen[None]):
             self.scene = scene = replace(scene, window=window)
         here = scene.round if scene.lane_order == "here" or scene.lane_group == "state" else 0
         ask = StripAsk(window, cells, lanes, scene.selected, scene.filter, scene.lane_order, scene.pinned, here,
-                       scene.lane_group, scene.lane_reverse, scene.axis)  # fmt: skip
+                       scene.lane_group, scene.lane_reverse, scene.axis, scene.pool_group)  # fmt: skip
         if ask == self._strip_asked:
             return
         shown = scene.strip
