@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from . import layout
+from .aside import Aside
 from .backlog import LOOK_SECONDS, Backlog
 from .bundle_folder import check_free
 from .catalogue import PLANS
@@ -38,7 +39,7 @@ from .wire import Encoder
 
 HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""
-OPEN, PART, ENTRY, CLOSE = range(4)
+OPEN, PART, ENTRY, CLOSE, LOOP = range(5)
 _PIPE_BYTES = 1 << 20
 BUSY_SECONDS, IDLE_SECONDS = 0.002, 0.02
 """How long entries are left to come together. A plan that is kept is memory which its scheduler finds cold: few rounds
@@ -57,6 +58,8 @@ class _Part:
     backlog: Backlog
     told: bytes
     """What the other end is to know of it; empty once that was sent."""
+    loop: int | None = None
+    """The thread that plans, once the other end knows it."""
 
 
 class ApartWriter:
@@ -120,11 +123,16 @@ class ApartWriter:
 
     def _run(self) -> None:
         try:
+            aside = Aside((0,))
             while not self._stop.is_set():
+                aside.look(self._loops(), time.monotonic())
                 self._bell.wait(BUSY_SECONDS if self._take_all() else IDLE_SECONDS)
             self._take_all()
         except BaseException as error:
             self._fail(error)
+
+    def _loops(self) -> list[tuple[int, int]]:
+        return [(os.getpid(), part.loop) for part in self._parts if part.loop is not None]
 
     def _take_all(self) -> bool:
         """Read what is there and send it; return whether there was anything."""
@@ -133,6 +141,9 @@ class ApartWriter:
             if part.told:
                 self._send(PART, number, part.told)
                 part.told = b""
+            if part.loop != part.recorder.loop:
+                part.loop = part.recorder.loop
+                self._send(LOOP, number, _json({"process": os.getpid(), "thread": part.loop}))
             frames: list[bytes] = []
             while (data := part.recorder.read_one(part.encoder.encode)) is not None:
                 frames += HEADER.pack(ENTRY, number, len(data)), data

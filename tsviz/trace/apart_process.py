@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .apart import CLOSE, ENTRY, HEADER, OPEN, PART
+from .apart import CLOSE, ENTRY, HEADER, LOOP, OPEN, PART
+from .aside import Aside
 from .backlog import MOST_WAITING
 from .recorder import Recorder
 from .retention import Retention
@@ -40,6 +41,7 @@ def write(source: BinaryIO) -> str:
     recorders: list[Recorder] = []
     decoders: list[Decoder] = []
     end: dict[str, Any] | None = None
+    aside, loops = Aside(), list[tuple[int, int]]()
     while writer is None or writer.error is None:
         head = source.read(HEADER.size)
         if len(head) < HEADER.size:
@@ -49,6 +51,7 @@ def write(source: BinaryIO) -> str:
         if len(data) < size:  # killed in the middle of a frame
             break
         if kind == ENTRY:
+            aside.look(loops, time.monotonic())
             recorders[part].append(decoders[part].decode(data))
             while recorders[part].waiting_entries() > MOST_WAITING and writer is not None and writer.error is None:
                 time.sleep(_WAIT_SECONDS)
@@ -68,6 +71,9 @@ def write(source: BinaryIO) -> str:
             told = json.loads(data)
             recorders.append(writer.recorder(**told, event_reader=READER, now_ns=_no_clock, read=decoded_plan))
             decoders.append(Decoder())
+        elif kind == LOOP:
+            told = json.loads(data)
+            loops.append((told["process"], told["thread"]))
         elif kind == CLOSE:
             end = json.loads(data)
     if writer is None:
