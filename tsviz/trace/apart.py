@@ -41,9 +41,12 @@ HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""
 OPEN, PART, ENTRY, CLOSE, LOOP = range(5)
 _PIPE_BYTES = 1 << 20
-BUSY_SECONDS, IDLE_SECONDS = 0.002, 0.02
-"""How long entries are left to come together. A plan that is kept is memory which its scheduler finds cold: few rounds
-of it are cheaper for the loop than many (measured: docs/performance.md)."""
+BUSY_SECONDS, LULL_SECONDS, IDLE_SECONDS = 0.002, 0.005, 0.02
+"""How long entries are left to come together: behind some that were there, behind none, and where none came for long.
+
+A plan that is kept is memory which its scheduler finds cold: few rounds of it are cheaper for the loop than many. A
+loop that waits for a device is read while it waits, and not in its next round (measured: docs/performance.md)."""
+_LULLS = 50
 _FRAMES = 2 * 8
 """Heads and bodies of entries that go into the pipe at once: each write wakes the other process."""
 _RESULT = "ExtendResult"
@@ -123,10 +126,11 @@ class ApartWriter:
 
     def _run(self) -> None:
         try:
-            aside = Aside((0,))
+            aside, empty = Aside((0,)), 0
             while not self._stop.is_set():
                 aside.look(self._loops(), time.monotonic())
-                self._bell.wait(BUSY_SECONDS if self._take_all() else IDLE_SECONDS)
+                empty = 0 if self._take_all() else empty + 1
+                self._bell.wait(LULL_SECONDS if 0 < empty <= _LULLS else IDLE_SECONDS if empty else BUSY_SECONDS)
             self._take_all()
         except BaseException as error:
             self._fail(error)
