@@ -25,6 +25,7 @@ FIGURES = {
     "s8": "s8_observer",
     "e1": "e1_live_recording",
     "e2": "e2_decode",
+    "e3": "e3_gpu",
     "k1": "k1_snapshot",
     "p1": "p1_recorded",
     "p1-live": "p1_live",

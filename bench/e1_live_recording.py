@@ -1,9 +1,13 @@
-"""E1: what recording costs a live run of the executor: seconds of a run with a recorder and without, interleaved."""
+"""E1: what recording costs a live run of the executor: seconds of a run with a recorder and without, interleaved.
+
+On a CPU the loop thread's CPU time, of a seeded model; where there is a GPU also the time of a run of SmolLM2's shape.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from .measure import Line, interleave
 from .runs import scratch
@@ -18,23 +22,32 @@ def figures() -> Iterator[Line]:
     except ImportError:
         yield Line("E1", "torch is not installed", float("nan"), "")
         return
+    import torch
+
+    from .e3_gpu import SMOLLM2, random_model
+
     use_threads(1)
-    model = load_model("tiny", seed=0, dtype="float32", fast=True).model
-    _run(model, recorded=True)
-    runs = interleave(lambda: _run(model, recorded=False), lambda: _run(model, recorded=True), _REPEATS)
-    yield Line(
-        "E1", "tiny, fast, 12 requests of 64 tokens", runs.ratio, "recorded / plain CPU", 1.01,
-        note=f"loop thread; {runs.spread}",
-    )  # fmt: skip
+    models = {"tiny": load_model("tiny", seed=0, dtype="float32", fast=True).model}
+    if torch.cuda.is_available():
+        models["SmolLM2's shape, GPU"] = random_model(SMOLLM2, torch.bfloat16, "cuda")
+    for name, model in models.items():
+        _run(model, recorded=True)
+        runs = interleave(lambda m=model: _run(m, recorded=False), lambda m=model: _run(m, recorded=True), _REPEATS)  # type: ignore[misc]
+        what = "loop thread's CPU" if name == "tiny" else "seconds"
+        yield Line(
+            "E1", f"{name}, fast, 12 requests of 64 tokens", runs.ratio, "recorded / plain", 1.01,
+            note=f"{what}; {runs.spread}",
+        )  # fmt: skip
 
 
-def _run(model: object, *, recorded: bool) -> float:
-    """Return the CPU seconds of the loop thread in one run."""
+def _run(model: Any, *, recorded: bool) -> float:
+    """Return the CPU seconds of the loop thread in one run; on a GPU the seconds of it."""
     import tsviz.scheduler.compat as twin
     from tsviz.adapters.tokenspeed import engine_of, recording_module
     from tsviz.engine.arrivals import Arrivals
     from tsviz.engine.clock import VirtualClock
     from tsviz.engine.workloads.model import Span, WorkRequest, given_tokens
+    from tsviz.executor.cuda import cuda_streams, decode_graphs
     from tsviz.executor.engine import Engine, EngineOptions
     from tsviz.executor.options import DeviceOptions
     from tsviz.executor.sizing import PoolOptions, size_pool
@@ -47,8 +60,12 @@ def _run(model: object, *, recorded: bool) -> float:
         WorkRequest(f"r{i}", (given_tokens(range(i, i + 32)),), (Span(0, 0, 64),), 64, arrival_ns=0)
         for i in range(_REQUESTS)
     ]
-    sized = size_pool(model.shape, PoolOptions(max_batch_size=8), parents=120, host_parents=0, element_bytes=4)  # type: ignore[attr-defined]
+    embed = model.weights.embed
+    pool = PoolOptions(max_batch_size=8)
+    sized = size_pool(model.shape, pool, parents=120, host_parents=0, element_bytes=embed.element_size())
     clock, sink = VirtualClock(), TraceSink()
+    streams = cuda_streams(time.monotonic_ns) if embed.is_cuda else None
+    timer = time.perf_counter if embed.is_cuda else time.thread_time
     with scratch() as directory:
         writer = BundleWriter(directory / "run", meta={}) if recorded else None
 
@@ -62,12 +79,13 @@ def _run(model: object, *, recorded: bool) -> float:
 
         module = recording_module(twin, open_recorder, observed=False) if recorded else twin
         engine = Engine(
-            module, model, sized, Arrivals(requests), clock,  # type: ignore[arg-type]
+            module, model, sized, Arrivals(requests), clock,
             EngineOptions(device=DeviceOptions(poison=False, tracked=recorded)), watcher=sink if recorded else None,
+            streams=streams, graphs=decode_graphs() if embed.is_cuda else None,
         )  # fmt: skip
-        began = time.thread_time()
+        began = timer()
         engine.run()
-        seconds = time.thread_time() - began
+        seconds = timer() - began
         if writer is not None:
             writer.close({})
     return seconds

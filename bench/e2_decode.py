@@ -9,7 +9,7 @@ from typing import Any
 
 from .measure import Line, interleave
 
-_BATCHES, _PROMPT_TOKENS, _NEW_TOKENS, _PAIRS = (1, 8), 16, 17, 3
+_BATCHES, _PROMPT_TOKENS, _NEW_TOKENS, _PAIRS = (1, 8, 32), 16, 17, 5
 
 
 def figures() -> Iterator[Line]:

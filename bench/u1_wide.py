@@ -77,9 +77,13 @@ class WideView:
         """Return no pages."""
         return (frozenset(),)
 
-    def life(self, group: int, page: int) -> PageLife:
+    def life(self, group: int, page: int, _round: int) -> PageLife:
         """Return a page to which nothing happened."""
         return PageLife(group, page, (), True)
+
+    def event_beyond(self, _group: int, _page: int, _round: int, _step: int) -> int | None:
+        """Nothing happens."""
+        return None
 
 
 def figures() -> Iterator[Line]:

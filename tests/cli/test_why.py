@@ -104,3 +104,20 @@ def test_the_examples_of_the_help_run(tsviz: Tsviz, monkeypatch: pytest.MonkeyPa
     for example in examples:
         ended = tsviz(*example[1:])
         assert ended.code == 0, (example, ended.err)
+
+
+def test_findings_of_a_trace_with_gaps_say_that_nothing_could_be_checked(
+    tsviz: Tsviz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where rows were dropped no check can be made: that is said instead of "nothing found", and nothing is derived."""
+    from tsviz.replay.findings import scan
+
+    def derive(_part: object) -> None:
+        raise AssertionError("decisions are derived for checks that cannot be made")
+
+    monkeypatch.setattr(scan, "dropped_tables", lambda _part: ["operations"])
+    monkeypatch.setattr(findings, "decisions_of", derive)
+    ended = tsviz("findings", TRACES / "mixed-stall", "--format", "json")
+    assert (ended.code, ended.json()) == (0, [])
+    assert "nothing could be checked: rows were dropped while recording: operations (table gaps)" in ended.err
+    assert "nothing found" not in ended.err

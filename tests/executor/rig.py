@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tsviz.adapters.tokenspeed import engine_of, recording_module
 from tsviz.engine.arrivals import Arrivals
 from tsviz.engine.clock import VirtualClock
@@ -20,15 +22,20 @@ from tsviz.engine.workloads.model import Span, Workload, WorkRequest
 from tsviz.executor.drafting import first_layers
 from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
 from tsviz.executor.equality import Equality, compare
+from tsviz.executor.fast import fast_model
+from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.model import Model
+from tsviz.executor.ops import Op
 from tsviz.executor.options import DeviceOptions
-from tsviz.executor.order import Op, Race
+from tsviz.executor.order import Race
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, size_pool
 from tsviz.executor.slots import Drafter
 from tsviz.executor.store import PageStore, StoreFaults
-from tsviz.executor.streams import Delays, InlineStreams, Policy, Streams, ThreadStreams, VirtualStreams
+from tsviz.executor.streams import InlineStreams, Streams
 from tsviz.executor.telling import TraceSink
+from tsviz.executor.threads import Delays, ThreadStreams
+from tsviz.executor.virtual import Policy, VirtualStreams
 from tsviz.executor.weights import seeded_weights
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
@@ -48,7 +55,7 @@ def request(name: str, *spans: tuple[int, int], says: int = 8, at_ms: int = 0, d
 
 @dataclass(frozen=True)
 class Life:
-    """Everything that one lifetime depends on."""
+    """Everything that one lifetime depends on; `fast` is in float64, with `graphs` where they are given."""
 
     requests: tuple[WorkRequest, ...]
     model: str = "tiny"
@@ -62,6 +69,8 @@ class Life:
     aborts: tuple[ClientAbort, ...] = ()
     faults: StoreFaults | None = None
     seed: int = 1
+    fast: bool = False
+    graphs: DecodeGraphs | None = None
 
 
 @dataclass(frozen=True)
@@ -131,10 +140,13 @@ def live(
 ) -> Lived:
     """Run a lifetime on a scheduler module and compare all that was said; `meddle` changes what the loop tells it."""
     shape = PRESETS[life.model]
-    model = Model(shape, seeded_weights(shape, life.seed))
-    draft = draft_of(model, life.draft_layers)
+    dtype = torch.float64 if life.fast else torch.float32
+    model = Model(shape, seeded_weights(shape, life.seed, dtype))
+    runs = fast_model(model) if life.fast else model
+    draft = draft_of(runs, life.draft_layers)
     sized = size_pool(
-        shape, life.pool, parents=life.parents, host_parents=life.host_parents, element_bytes=4,
+        shape, life.pool, parents=life.parents, host_parents=life.host_parents,
+        element_bytes=dtype.itemsize,
         draft=None if draft is None else draft.shape,
     )  # fmt: skip
     workload = fit_vocabulary(Workload(life.requests, {}), shape.vocabulary)
@@ -144,9 +156,10 @@ def live(
         store = PageStore(store_root, f"{life.model}:{life.seed}", sized.layout.signature, life.faults)
     ops = _Ops()
     engine = Engine(
-        scheduler, model, sized, Arrivals(workload.requests), clock,
+        scheduler, runs, sized, Arrivals(workload.requests), clock,
         EngineOptions(device=life.device, drafter=life.drafter, aborts=life.aborts, max_rounds=300),
         streams=life.streams(clock.now_ns), store=store, watcher=watcher or ops, draft=draft,
+        graphs=life.graphs,
     )  # fmt: skip
     if meddle is not None:
         meddle_with(engine, meddle)

@@ -2,82 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from itertools import count
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
 import tsviz.scheduler.compat as twin
+from bench.e3_gpu import figures
 from tests.executor import on_gpu
+from tests.executor.fake_cuda import FakeCuda, FakeEvent
 from tests.executor.rig import Life, live
 from tests.executor.test_equality import PRESSED
 from tsviz.executor.cuda import CudaStreams
-from tsviz.executor.order import Kind, Stream
+from tsviz.executor.ops import Kind, Stream
 from tsviz.executor.shape import BadModel
 from tsviz.executor.sizing import PoolOptions
 
 torch.set_num_threads(1)
-
-
-class FakeEvent:
-    """An event; it has happened once it was recorded."""
-
-    def __init__(self, library, enable_timing) -> None:
-        self.library, self.at = library, None
-        assert enable_timing
-
-    def record(self, stream) -> None:
-        self.at = next(self.library.ticks)
-        self.library.calls.append(("record", stream.name, self))
-
-    def query(self) -> bool:
-        return self.at is not None
-
-    def synchronize(self) -> None:
-        self.library.calls.append(("synchronize", None, self))
-
-    def elapsed_time(self, other) -> float:
-        return float(other.at - self.at)
-
-
-class FakeStream:
-    """A stream; everything enqueued on it has run."""
-
-    def __init__(self, library, priority) -> None:
-        self.library, self.priority = library, priority
-        self.name = len(library.streams)
-        library.streams.append(self)
-
-    def wait_event(self, event) -> None:
-        self.library.calls.append(("wait", self.name, event))
-
-    def synchronize(self) -> None:
-        self.library.calls.append(("drain", self.name, None))
-
-
-class FakeCuda:
-    """What `torch.cuda` offers, keeping a log of the calls."""
-
-    def __init__(self) -> None:
-        self.calls, self.streams, self.ticks = [], [], count(1)
-        self.current = None
-
-    def is_available(self) -> bool:
-        return True
-
-    def Stream(self, priority=0):
-        return FakeStream(self, priority)
-
-    def Event(self, enable_timing=False):
-        return FakeEvent(self, enable_timing)
-
-    @contextlib.contextmanager
-    def stream(self, stream):
-        self.current = stream.name
-        yield
-        self.current = None
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +77,23 @@ def test_without_a_gpu_there_is_one_sentence() -> None:
     library.is_available = lambda: False
     with pytest.raises(BadModel, match="no CUDA device"):
         CudaStreams(lambda: 0, library)
+
+
+@pytest.mark.parametrize("way", on_gpu.WAYS[:2], ids=["exact", "fast"])
+def test_the_checks_for_a_gpu_pass_on_a_cpu(way, capsys) -> None:
+    """What `make gpu` compares first holds on this machine's kernels; 157 tokens of five requests are looked at."""
+    assert on_gpu.check("tiny", way, "cpu") is None
+    assert "157 tokens" in capsys.readouterr().out
+
+
+def test_the_figures_of_a_gpu_are_taken_on_a_cpu_too(monkeypatch) -> None:
+    """E3 runs with a tiny shape: bandwidth, decode, product, prefill, an engine and launches, none with a budget."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    lines = list(figures())
+    assert [line.unit for line in lines] == [
+        "GB/s", "x bytes floor", "Tflop/s", "of the product", "tokens/s", "operators a step",
+    ]  # fmt: skip
+    assert all(line.value > 0 and line.budget is None for line in lines)
 
 
 def test_the_checks_for_a_gpu_end_in_one_sentence_without_one(monkeypatch, capsys) -> None:

@@ -16,7 +16,7 @@ from tsviz.api import open_trace
 from tsviz.engine.faults import AckFaults
 from tsviz.executor.options import Edge, Fault
 from tsviz.executor.sizing import PoolOptions
-from tsviz.executor.streams import Policy, VirtualStreams
+from tsviz.executor.virtual import Policy, VirtualStreams
 
 torch.set_num_threads(1)
 CATALOGUE = (Path(__file__).resolve().parents[2] / "docs" / "failures.md").read_text()

@@ -17,7 +17,7 @@ from tsviz.executor.options import Fault
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.slots import Drafter
 from tsviz.executor.store import StoreFaults
-from tsviz.executor.streams import Policy, VirtualStreams
+from tsviz.executor.virtual import Policy, VirtualStreams
 
 torch.set_num_threads(1)
 WIDE = Life(SHARED, "tiny", PoolOptions(mixed=True, overlap_schedule_depth=1, decode_input_tokens=3), 40)

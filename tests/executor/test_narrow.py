@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 import tsviz.scheduler.compat as twin
 from tests.executor.rig import Life, live, request
 from tests.executor.test_equality import PRESSED, SHARED
-from tsviz.executor.order import Kind
+from tsviz.executor.ops import Kind
 from tsviz.executor.shape import PRESETS, BadModel, ModelShape
 from tsviz.executor.sizing import PoolOptions
 

@@ -10,10 +10,13 @@ import tsviz.scheduler.compat as twin
 from tests.executor.rig import Life, live, with_device
 from tests.executor.test_equality import PRESSED
 from tsviz.executor.layout import ByteRange
+from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import Edge
-from tsviz.executor.order import Kind, Op, OrderChecker, Stream, check_ops, merged, overlap
+from tsviz.executor.order import OrderChecker, check_ops, merged, overlap
 from tsviz.executor.sizing import PoolOptions
-from tsviz.executor.streams import Delays, InlineStreams, Policy, ThreadStreams, VirtualStreams
+from tsviz.executor.streams import InlineStreams
+from tsviz.executor.threads import Delays, ThreadStreams
+from tsviz.executor.virtual import Policy, VirtualStreams
 
 torch.set_num_threads(1)
 

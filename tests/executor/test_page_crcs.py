@@ -20,7 +20,7 @@ from tsviz.executor.landing import Landing
 from tsviz.executor.options import DeviceOptions, Edge, Fault
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.store import PageStore
-from tsviz.executor.streams import Policy, VirtualStreams
+from tsviz.executor.virtual import Policy, VirtualStreams
 
 torch.set_num_threads(1)
 ON_THE_WAY, OF_STORAGE = re.findall(

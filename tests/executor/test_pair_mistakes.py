@@ -15,7 +15,7 @@ from tsviz.engine.summary import EndReason
 from tsviz.executor.landing import Landing
 from tsviz.executor.options import DeviceOptions, Edge, Fault
 from tsviz.executor.sizing import PoolOptions
-from tsviz.executor.streams import Policy, VirtualStreams
+from tsviz.executor.virtual import Policy, VirtualStreams
 
 torch.set_num_threads(1)
 WIDE = PoolOptions(decode_input_tokens=3, max_scheduled_tokens=24)

@@ -120,11 +120,13 @@ def test_a_follower_loses_no_round(real: ModuleType, tmp_path: Path) -> None:
 def test_a_real_recording_in_another_process_is_followed_to_its_end(real: ModuleType, tmp_path: Path) -> None:
     """`tsviz record` is stopped and continued while it is followed; at the end no round is missing."""
     bundle = tmp_path / "b"
-    command = ("-m", "tsviz", "record", "--workload", "poisson:requests=60,rate=20", "--out", str(bundle),
-               "--max-rounds", "600")  # fmt: skip
+    command = ("-m", "tsviz", "record", "--workload", "poisson:requests=400,rate=5", "--out", str(bundle),
+               "--max-rounds", "6000")  # fmt: skip
+    commits = bundle / "parts" / "F.0" / "hot" / "commits.jsonl"
     with recording(bundle, *command) as process:
-        follower = Follower(bundle, "F", 0)
+        wait_for(lambda: commits.exists() and commits.read_bytes() != b"")
         os.kill(process.pid, signal.SIGSTOP)
+        follower = Follower(bundle, "F", 0)
         first = follower.view()
         assert (follower.look().state, first.head.live) == (LIVE, True)
         behind = follower.look().rounds

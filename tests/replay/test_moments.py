@@ -45,5 +45,16 @@ def test_the_anchor_puts_a_monotonic_clock_on_the_wall() -> None:
     assert round_at(bundle, part, 5_001_500, wall=True) == AtRound(2)
     assert round_at(bundle, part, 600, wall=False) == AtRound(2)
     assert round_at(bundle, part, 4_000_000, wall=True) == AtRound(1, "the moment lies before the first round")
+    late = {"wall_ns": 5_000_000 + 2 * 10**9, "monotonic_ns": 1_000 + 2 * 10**9}
+    bundle.description = {"clock_anchor": late}  # the bundle was opened two seconds later
+    assert round_at(bundle, part, 5_001_500, wall=True) == AtRound(2)
     bundle.description = {}
     assert isinstance(round_at(bundle, part, 1, wall=True), NoMoment)
+
+
+def test_a_clock_that_counts_from_the_start_of_its_run_has_no_place_on_the_wall() -> None:
+    """smollm2-live: its first round began 0.1 s into the run, while the machine had been up for eight hours."""
+    bundle = open_bundle(TRACES / "smollm2-live")
+    found = round_at(bundle, bundle.parts[0], 1_796_020_787 * 10**9, wall=True)
+    assert isinstance(found, NoMoment)
+    assert "from the start of its run" in found.reason

@@ -113,7 +113,7 @@ def test_a_failed_transfer_ends_the_request(known: Callable[..., Facts]) -> None
     facts = known("prefill-decode-pair", "D")
     assert why(facts, Turns(facts), "q4", 13).cause == d.REMOTE_TRANSFER
     after = why(facts, Turns(facts), "q4", 20)
-    assert (after.cause, after.paragraph) == ("ended", "q4 ended (failed) in front of round 14.")
+    assert (after.cause, after.paragraph) == ("ended", "q4 aborted (its transfer failed) in front of round 14.")
 
 
 @pytest.mark.parametrize("name", ["retract-and-grant", "readmission-seals", "head-of-line", "mixed-stall"])

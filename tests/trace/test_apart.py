@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from types import ModuleType
@@ -18,8 +19,10 @@ from tests.trace.test_followers import step
 from tests.trace.test_full_disk import wait_for
 from tsviz.replay.reexecution.verify import verify
 from tsviz.trace.apart import ApartWriter
-from tsviz.trace.errors import CannotRecord
-from tsviz.trace.lock import ALIVE, recorder_of
+from tsviz.trace.endings import stopped_of
+from tsviz.trace.errors import CannotRecord, FellBehind
+from tsviz.trace.frame_pipe import FramePipe
+from tsviz.trace.lock import ALIVE, GONE, recorder_of
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.writer import BundleWriter
 
@@ -115,3 +118,53 @@ def test_a_path_that_is_taken_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "b" / "x").touch()
     with pytest.raises(CannotRecord, match="expected a path that is free"):
         ApartWriter(tmp_path / "b", meta={})
+
+
+def test_frames_that_the_other_end_does_not_take_wait_and_come_in_order() -> None:
+    """A pipe of 1 MiB and 3 MiB of frames: none of the calls waits, and at the end every byte came once."""
+    there, ours = os.pipe()
+    pipe = FramePipe(ours)
+    frames = [bytes([number]) * (100_000 + number) for number in range(30)]
+    for frame in frames:
+        pipe.put(frame)
+    assert 15 < pipe.waiting < 25
+    assert (
+        0 <= pipe.waiting_bytes - (sum(map(len, frames)) - (1 << 20)) < 1 << 18
+    )  # a page of the pipe may be half full
+    read = bytearray()
+
+    def reads() -> None:
+        while piece := os.read(there, 1 << 16):
+            read.extend(piece)
+
+    reader = threading.Thread(target=reads)
+    reader.start()
+    pipe.drain_all()
+    assert (pipe.waiting, pipe.waiting_bytes) == (0, 0)
+    pipe.close()
+    reader.join()
+    os.close(there)
+    assert bytes(read) == b"".join(frames)
+
+
+def test_an_end_that_the_disk_does_not_take_is_said_in_the_bundle(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writing process is stopped behind a pipe of 4 KiB: closing gives up, and `stopped.json` says why."""
+    monkeypatch.setattr("tsviz.trace.frame_pipe._PIPE_BYTES", 4096)
+    target = ApartWriter(tmp_path / "b", meta={}, tokens="identity")
+    module, scheduler = recorded(real, target)  # type: ignore[arg-type]
+    wait_for(lambda: (tmp_path / "b" / "recording.lock").exists())
+    writing = writing_process(tmp_path / "b")
+    os.kill(writing, signal.SIGSTOP)
+    for _ in range(20):
+        step(module, scheduler)
+    wait_for(lambda: target._pipe.waiting > 0)
+    with pytest.raises(FellBehind, match=r"the disk had not taken everything 0\.01 s after the end"):
+        target.close(patience_seconds=0.01)
+    wait_for(lambda: "had not taken everything" in stopped_of(tmp_path / "b"))
+    os.kill(writing, signal.SIGCONT)
+    target._thread.join()
+    target.abandon()
+    wait_for(lambda: recorder_of(tmp_path / "b") == GONE)
+    assert verify(open_bundle(tmp_path / "b").parts[0], real).complete

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -195,4 +195,18 @@ def test_plans_are_dropped_above_a_limit_until_half_of_it_waits_and_calls_end_at
     assert seen == [False, True, True, False, True, True]
     recorder.append(None)  # type: ignore[arg-type]
     with pytest.raises(FellBehind, match="51 entries waited to be written, more than 50"):
+        backlog.look(10)
+
+
+def test_where_entries_wait_as_bytes_recording_ends_at_many_of_these() -> None:
+    """With a limit of 10, 128,000 bytes: plans go above 32,000 or 10 entries, until half of it is left."""
+    recorder, pipe, seen = Recorder(lambda: 0), SimpleNamespace(waiting=0, waiting_bytes=0), []
+    backlog = Backlog(recorder, pipe)  # type: ignore[arg-type]
+    for waiting, size in ((10, 32_000), (1, 32_004), (1, 16_004), (1, 16_000), (11, 0), (90_000, 128_000), (5, 16_000)):
+        pipe.waiting, pipe.waiting_bytes = waiting, size
+        backlog.look(10)
+        seen.append(recorder.append != recorder._entries.append)
+    assert seen == [False, True, True, False, True, True, False]
+    pipe.waiting_bytes = 128_001
+    with pytest.raises(FellBehind, match="128,001 bytes of calls waited to be written, more than 128,000"):
         backlog.look(10)

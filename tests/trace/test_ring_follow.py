@@ -16,7 +16,7 @@ from tests.trace.test_followers import step
 from tsviz.replay.growth import Grown, growth
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.ring.follow import FollowedPart, RingFollower
-from tsviz.replay.ring.keeper import Keeper
+from tsviz.replay.ring.keeping import Keeper
 from tsviz.replay.ring.kept import KeptPart
 from tsviz.scheduler import compat
 from tsviz.trace import writer

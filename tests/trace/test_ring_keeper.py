@@ -24,7 +24,8 @@ from tsviz.cli.ringing import Keepers
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.ring.http import HEADER, HTTP_FILE, serve
-from tsviz.replay.ring.keeper import Keeper, Told, keep
+from tsviz.replay.ring.keeper import Told, keep
+from tsviz.replay.ring.keeping import Keeper
 from tsviz.replay.ring.triggers import BadTrigger, Rested, watching
 from tsviz.scheduler import compat
 from tsviz.trace import layout

@@ -80,7 +80,7 @@ def test_the_program_does_not_wait_for_a_slow_disk_and_its_memory_is_not_filled(
     with pytest.raises(FellBehind, match=r"\d+ entries waited to be written, more than 100"):
         target.close()
     bundle = open_bundle(tmp_path / "b")
-    assert bundle.parts[0].rows("calls") >= 18
+    assert bundle.parts[0].rows("calls") > 0
     assert verify(bundle.parts[0], real).complete
     (said,) = stops_of(overview(bundle))
     assert re.search(STOPPED, said)

@@ -14,7 +14,10 @@ from tests.tui.helpers import pane_text, press
 from tsviz.replay.moments import AtRound
 from tsviz.replay.recorded.snapshot import Snapshot
 from tsviz.replay.recorded.timeline import Lane as TimelineLane
+from tsviz.replay.stops.story import NotKnown
 from tsviz.tui.app import DebuggerApp
+from tsviz.tui.frame import Ask, Frame, make_listing
+from tsviz.tui.panes.header import header
 from tsviz.tui.panes.timeline_edges import axis, title
 from tsviz.tui.scene import Scene
 from tsviz.tui.strip import NO_WINDOW, TIME, Lane, Strip, StripAsk, Window
@@ -264,3 +267,39 @@ async def test_k_shows_the_pool_of_one_group_after_the_other(incident: Incident)
     async with DebuggerApp(incident("retract-and-grant"), start_round=25).run_test(size=(120, 40)) as pilot:
         screen = await press(pilot, "K")
         assert "one group" in screen.scene.message
+
+
+class WallClock(Clock):
+    """The rounds of `Clock`, of which the first began on 2026-11-30 at 02:51:07 and 990 ms, UTC."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        began_ns = 1_796_007_067_990 * 10**6
+        self.head = replace(self.head, clock="monotonic", zero_ns=5 * 10**9, wall_zero_ns=began_ns)
+
+    def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
+        """Return a snapshot whose begin counts from the start of the machine."""
+        shown = super().snapshot(round_, selected)
+        return replace(shown, head=self.head, start_ns=shown.start_ns + 5 * 10**9)
+
+
+def test_a_trace_on_the_wall_clock_has_times_of_day_under_its_axis() -> None:
+    """80 ms from 02:51:07.990 on: the ends are named to a millisecond, the day stands above; a round axis has none."""
+    view = WallClock()
+    found = fetch_strip(view, StripAsk(Window(1, 6), 81, 3, axis=TIME))
+    scene = Scene(round=1, head=view.head)
+    under = axis(scene, found, 11, found.cells_of(4)).text
+    assert under.split("·")[0].split() == ["UTC", "02:51:07.990"] and under.endswith("02:51:08.070")
+    assert "from 2026-11-30 UTC" in title(scene, found, 11, 200).text
+    assert "UTC" not in title(scene, fetch_strip(view, StripAsk(Window(1, 6), 81, 3)), 11, 200).text
+
+
+def test_the_header_says_when_a_round_began_since_the_start_and_on_the_wall_clock() -> None:
+    """Round 4 began 30 ms after the first, at 02:51:08.020; not what its own clock shows."""
+    view = WallClock()
+    frame = Frame(view.snapshot(4), make_listing((), "", "state"), Ask(4), {}, NotKnown("not_recorded", ""))
+    scene = Scene(frame, view.head, round=4)
+    assert "2026-11-30 02:51:08.020 UTC  +0.030 000 s" in header(scene, 120, 2).line(1).text
+    assert " 02:51:08.020 UTC  +0.030 000 s" in header(scene, 80, 2).line(1).text
+    unplaced = replace(view.head, wall_zero_ns=None)
+    assert "0.030 000 s since the start" in header(replace(scene, head=unplaced), 120, 2).line(1).text

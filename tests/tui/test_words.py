@@ -72,12 +72,12 @@ def test_what_has_no_pages_says_in_the_list_why_it_waits() -> None:
 
 
 def test_an_answer_without_anything_behind_it_is_said_once() -> None:
-    """`ended (failed)` stands in the paragraph; the tree, which would be the same sentence, is left out."""
+    """`aborted (its transfer failed)` stands in the paragraph; the tree, the same sentence, is left out."""
     line = RequestLine("r7", 0, "aborted", 0, 900, 0, 5, 0, 9, False, 0)
-    words = "r7 ended (failed) in front of round 60"
+    words = "r7 aborted (its transfer failed) in front of round 60"
     answer = Answer("r7", 0, 61, "derived", "ended", 60, words + ".", Branch("ended", words, "r7"), "r7")
     scene = scene_of(line, view="why", detail=Detail("why", 61, 0, answer))
-    assert " ".join(text(why(scene, 80, 20)).split()).count("ended (failed)") == 1
+    assert " ".join(text(why(scene, 80, 20)).split()).count("aborted (its transfer failed)") == 1
     deeper = replace(answer, tree=Branch("capacity", "r7: capacity", children=(Branch("holders", "held: 60 blocks"),)))
     scene = scene_of(line, view="why", detail=Detail("why", 61, 0, deeper))
     assert "held: 60 blocks (at the refusal, before the plan)" in text(why(scene, 80, 20))

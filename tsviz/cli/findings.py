@@ -61,14 +61,18 @@ def command(
             checked += check(bundle, part, recorded_only)[0]
     shown = [one for one in checked if everything or one.outcome == "found"]
     missing = sum(one.outcome == "not_checkable" for one in checked)
-    if missing and not everything:
+    nothing = missing == len(checked)
+    if missing and not (everything or nothing):
         click.echo(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why", err=True)
     if shown:
         print_rows([_row(one) for one in shown], form, counts="numbers")
     elif form == "json":
         click.echo("[]")
-    if not shown:
-        click.echo("nothing found", err=True)
+    if nothing and checked:
+        why = dict.fromkeys(one.sentence for one in checked)
+        click.echo(f"nothing could be checked: {'; '.join(why)}", err=True)
+    elif not shown:
+        click.echo("nothing found" + (" by the others" if missing else ""), err=True)
     _fail(place.path, checked, fail_on)
 
 
@@ -110,10 +114,10 @@ def check(bundle: Bundle, part: Part, recorded_only: bool) -> tuple[list[Checked
     """
     from functools import cache
 
-    from tsviz.replay.findings.scan import check_kept
+    from tsviz.replay.findings.scan import check_kept, dropped_tables
     from tsviz.replay.why.answer import facts_of
 
-    if recorded_only and part.level != "decisions":
+    if (recorded_only and part.level != "decisions") or dropped_tables(part):
         return list(check_kept(bundle, part, "none 0", lambda: None)), lambda: None
     index = decisions_of(part)
     if index is None:

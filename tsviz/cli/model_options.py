@@ -55,7 +55,7 @@ _OPTIONS = (
     ),
     click.option(
         "--page-crcs", is_flag=True,
-        help="For debugging, slow: checksums of the pages of every operation as it finds and leaves them (table"
+        help="For debugging: checksums of the pages of every operation as it finds and leaves them (table"
         " page_crcs).",
     ),
     click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="Of the CPU kernels."),

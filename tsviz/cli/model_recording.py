@@ -49,6 +49,8 @@ class ModelRecording:
         from tsviz.engine.arrivals import Arrivals
         from tsviz.executor.arena import NoMemory
         from tsviz.executor.clock import MonotonicClock
+        from tsviz.executor.cuda import decode_graphs
+        from tsviz.executor.decode import how_decoded
         from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
         from tsviz.executor.options import DeviceOptions
         from tsviz.executor.store import PageStore
@@ -64,6 +66,7 @@ class ModelRecording:
                 "model": options["model"], "mode": options["mode"], "dtype": options["dtype"],
                 "streams": options["streams"], "layers": loaded.model.shape.pattern, **loaded.told,
                 **({} if options["draft"] is None else {"draft": options["draft"]}),
+                "decode": how_decoded(loaded.model, setup.draft),
             },
         }  # fmt: skip
         writer = BundleWriter(out, meta=meta, tokens=tokens)
@@ -93,7 +96,7 @@ class ModelRecording:
                     max_rounds=plan.max_rounds, stop=stop,
                 ),
                 streams=self._make_streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
-                draft=setup.draft,
+                draft=setup.draft, graphs=decode_graphs() if options["streams"] == "cuda" else None,
             )  # fmt: skip
             loop = engine.loop
             stop.told = lambda: f", {loop.live} live, {loop.generated_tokens:,} tokens, {loop.not_arrived:,} to come"
@@ -138,7 +141,8 @@ class ModelRecording:
 
     def _make_streams(self, clock: Any) -> Any:
         from tsviz.executor.cuda import cuda_streams
-        from tsviz.executor.streams import InlineStreams, ThreadStreams
+        from tsviz.executor.streams import InlineStreams
+        from tsviz.executor.threads import ThreadStreams
 
         kind = self._setup.options["streams"]
         if kind == "cuda":

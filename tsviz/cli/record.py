@@ -138,9 +138,11 @@ def command(
     seconds = time.monotonic() - began
     click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
     tell_removed(out)
-    for words in keepers.wait():
+    stop.let_go()
+    said = keepers.wait(patience_s=None)
+    for words in said:
         click.echo(words, err=True)
-    if flight is not None and not out.exists():
+    if flight is not None and not said and not out.exists():
         click.echo(f"{out}: {nothing_kept(recording.homes)}", err=True)
     for reason, count in requests.skipped.items():
         click.echo(f"{count} input rows skipped: {reason}", err=True)
@@ -216,7 +218,7 @@ class Stop:
         self._rounds = 0
         self._shown = time.monotonic()
         self._people = sys.stderr.isatty()
-        signal.signal(signal.SIGINT, self._on_signal)
+        self._before = signal.signal(signal.SIGINT, self._on_signal)
 
     def __call__(self) -> bool:
         self._rounds += 1
@@ -229,6 +231,10 @@ class Stop:
         """Take the progress off the terminal."""
         if self._people:
             click.echo("\r\033[K", nl=False, err=True)
+
+    def let_go(self) -> None:
+        """Have ctrl-C mean again what it did before: there is no run any more that it could end in between."""
+        signal.signal(signal.SIGINT, self._before)
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         if self.pressed:

@@ -43,7 +43,7 @@ def command(trace: str, out: Path, form: str) -> None:
 
 def _of_ring(home: Path, out: Path) -> list[Repaired]:
     """Write what a flight recorder kept as a trace. Raises CannotRecord while it is recorded, `TraceError`, OSError."""
-    from tsviz.replay.ring.keeper import Keeper
+    from tsviz.replay.ring.keeping import Keeper
     from tsviz.trace.endings import why_not_closed
     from tsviz.trace.errors import CannotRecord, Damaged
     from tsviz.trace.lock import ALIVE, recorder_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -107,10 +108,11 @@ class Keepers:
             if home.is_dir():
                 pull(home, reason)
 
-    def wait(self, status: int = 0) -> list[str]:
+    def wait(self, status: int = 0, *, patience_s: float | None = _FINISH_SECONDS) -> list[str]:
         """Wait for all of them to write out what they do at the end; return what is to be said of those that did not.
 
-        `status`: the exit code of the program, or minus the number of the signal that killed it.
+        `status`: the exit code of the program, or minus the number of the signal that killed it. `patience_s`: so long
+        at most; None: as long as it takes, where nothing but this command waits.
         """
         from tsviz.trace.ring import NOTHING_KEPT
 
@@ -121,7 +123,8 @@ class Keepers:
                     process.stdin.close()
         said = []
         began = time.monotonic()
-        until = began + _FINISH_SECONDS
+        until = math.inf if patience_s is None else began + patience_s
+        most = "ctrl-C leaves it at work" if patience_s is None else f"{patience_s:.0f} s at most"
         for home, process in self._processes.items():
             waiting = False
             while process.poll() is None and time.monotonic() < until:
@@ -131,7 +134,7 @@ class Keepers:
                     if not waiting and time.monotonic() - began >= _SAY_SECONDS:
                         waiting = True
                         words = f"waiting for the keeper of {home} to look at the rest and write out what is kept"
-                        click.echo(f"tsviz: {words} ({_FINISH_SECONDS:.0f} s at most)", err=True)
+                        click.echo(f"tsviz: {words} ({most})", err=True)
             if process.poll() is None:
                 said.append(f"{home}: its keeper (process {process.pid}) still writes out what is kept")
             elif process.returncode == NOTHING_KEPT:

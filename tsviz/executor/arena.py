@@ -90,10 +90,10 @@ class HostPool:
         begin = self.layout.host_offset(group, page)
         return self.bytes[begin : begin + group.payload_bytes]
 
-    def packed(self, group: GroupLayout, page: int, layer: int) -> Tensor:
-        """Return a copy of one layer's bytes of a block."""
+    def fields(self, group: GroupLayout, page: int, layer: int) -> list[Tensor]:
+        """Return the bytes of one layer's fields in a block."""
         block = self.block(group, page)
-        return torch.cat([block[f.packed_bytes : f.packed_bytes + f.size_bytes] for f in group.fields_of(layer)])
+        return [block[f.packed_bytes : f.packed_bytes + f.size_bytes] for f in group.fields_of(layer)]
 
     def store(self, arena: Arena, group: GroupLayout, device_page: int, host_page: int) -> None:
         """Copy a block out of the arena, its fields packed."""

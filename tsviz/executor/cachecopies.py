@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from tsviz.engine.binding import LoadBackOp, WriteBackOp
-from tsviz.engine.device import CacheResult, Fetched
+from tsviz.engine.device import CacheResult
 from tsviz.engine.port import StorageKey
 from tsviz.executor.arena import Arena, HostPool
-from tsviz.executor.crcs import DEVICE, HOST, STORAGE, Block, Copied, Watched, unsummed
+from tsviz.executor.backups import Backups
+from tsviz.executor.crcs import DEVICE, HOST, Block, Watched
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.opqueue import OpQueue
+from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge, Fault
-from tsviz.executor.order import Kind, Op, Stream, merged
+from tsviz.executor.order import merged
 from tsviz.executor.store import PageStore, StoredPage
 
 Move = tuple[GroupLayout, int, int]
@@ -43,9 +43,9 @@ class CacheCopies:
     ) -> None:  # fmt: skip
         self._arena, self._host, self._queue, self._options = arena, host, queue, options
         self._layers: tuple[int | None, ...] = tuple(range(layers)) if options.layerwise else (None,)
-        self._store, self._counts = store, counts
+        self._counts = counts
+        self.backups = Backups(host, queue, store, counts)
         self._out: list[_Copy] = []
-        self._fetched: dict[StorageKey, bytes] = {}
 
     def write_back(self, stores: WriteBackOp, *, pinned: bool) -> list[int]:
         """Queue the stores of one guard; return their numbers, which zeroing waits for if they are not pinned."""
@@ -71,13 +71,8 @@ class CacheCopies:
                 writes=merged(layout.host_range(group, target) for group, _, target in moves), op_id=op_id, watch=watch,
             )  # fmt: skip
             numbers.append(op.number)
-            backup: tuple[StoredPage, ...] = ()
-            if self._store is not None:
-                keys = zip(groups, hashes[i], offsets[i], strict=True)
-                backup = tuple(
-                    StoredPage(StorageKey(*key), group, target)
-                    for key, (group, _, target) in zip(keys, moves, strict=True)
-                )
+            keys = [StorageKey(*key) for key in zip(groups, hashes[i], offsets[i], strict=True)]
+            backup = self.backups.pages_to_put(keys, [(group, target) for group, _, target in moves])
             self._out.append(_Copy(op_id, True, op, True, backup))
             self._counts["pinned store" if pinned else "ordered store"] += len(moves)
         return numbers
@@ -97,13 +92,13 @@ class CacheCopies:
             moves = self._moves(groups, sources, targets)
             keys = [StorageKey(*key) for key in zip(groups, hashes[i], offsets[i], strict=True)]
             for flag, key, (group, source, _) in zip(flags[i], keys, moves, strict=True):
-                if flag and key in self._fetched:
-                    self._fill_host(key, group, source)
+                if flag and self.backups.has_fetched(key):
+                    self.backups.fill_host(key, group, source)
             if op_id in failed:
                 moves = [
                     move
                     for flag, key, move in zip(flags[i], keys, moves, strict=True)
-                    if not flag or key in self._fetched
+                    if not flag or self.backups.has_fetched(key)
                 ]
             if moves:
                 moves_of[op_id] = moves
@@ -147,7 +142,7 @@ class CacheCopies:
             if copy.last is not None and not early and not self._queue.ended(copy.last):
                 left.append(copy)
                 continue
-            self._back_up(copy)
+            self.backups.put(copy.op_id, copy.backup)
             success = copy.success and (copy.is_store or not acks.load_fails(copy.op_id))
             results.append(CacheResult(copy.op_id, copy.is_store, success))
         self._out = left
@@ -158,57 +153,9 @@ class CacheCopies:
         """Whether an acknowledgement is still to come."""
         return any(not self._options.acks.is_lost(copy.op_id) for copy in self._out)
 
-    def prefetch(self, keys: Sequence[StorageKey]) -> Fetched:
-        """Read pages from storage now; they go into their host pages with this round's load."""
-        if self._store is None:
-            return Fetched(frozenset(keys), None)
-        read = dict(zip(keys, self._store.batch_get(keys), strict=True))
-        missing = frozenset(key for key, data in read.items() if data is None)
-        self._fetched = {key: data for key, data in read.items() if data is not None}
-        self._counts["storage miss" if missing else "storage restore"] += 1
-        return Fetched(missing, None)
-
     def _moves(self, groups: Sequence[int], sources: Sequence[int], targets: Sequence[int]) -> list[Move]:
         layouts = self._arena.layout.groups
         return [(layouts[g], s, t) for g, s, t in zip(groups, sources, targets, strict=True)]
-
-    def _fill_host(self, key: StorageKey, group: GroupLayout, page: int) -> None:
-        data = self._fetched[key]
-        block = self._host.block(group, page)
-
-        def run() -> None:
-            block.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-
-        def copied() -> list[Copied]:
-            return [
-                (unsummed(STORAGE, group.name, page), data),
-                (unsummed(HOST, group.name, page, writes=True), block.clone()),
-            ]
-
-        self._queue.submit(
-            Stream.HOST, Kind.FETCH, run, writes=(self._arena.layout.host_range(group, page),),
-            watch=lambda: Watched(left=[Block(HOST, group, page)], also=copied),
-        )  # fmt: skip
-
-    def _back_up(self, copy: _Copy) -> None:
-        if self._store is None or not copy.backup:
-            return
-        ranges = merged(self._arena.layout.host_range(page.group, page.host_page) for page in copy.backup)
-        store = self._store
-
-        written: list[Copied] = []
-
-        def run() -> None:
-            for page in copy.backup:
-                data = self._host.block(page.group, page.host_page).numpy().tobytes()
-                store.put(page.key, data)
-                written.append((unsummed(STORAGE, page.group.name, page.host_page, writes=True), data))
-
-        def watch() -> Watched:
-            return Watched([Block(HOST, page.group, page.host_page) for page in copy.backup], (), lambda: written)
-
-        self._queue.submit(Stream.HOST, Kind.BACKUP, run, reads=ranges, op_id=copy.op_id, watch=watch)
-        self._counts["storage put"] += len(copy.backup)
 
 
 def _blocks(moves: Sequence[Move], source: str, target: str, layer: int | None) -> tuple[list[Block], list[Block]]:

@@ -1,7 +1,8 @@
 """Checksums of blocks as operations find and leave them, for debugging (`executor-rules.md` sections 5, 9 and 10).
 
 An operation copies the bytes on its own stream, in front of and behind what it does; they are summed up on the control
-thread once it has ended, so that nothing waits for it. What an operation leaves is what it declares to write: bytes
+thread once it has ended, so that nothing waits for it. Beside a GPU the host's bytes are looked at only then: they stay
+what they are until the end of a copy is acknowledged. What an operation leaves is what it declares to write: bytes
 that change otherwise show at the next one that finds them.
 """
 
@@ -21,8 +22,8 @@ from tsviz.trace.entries import PageCrc
 
 DEVICE, HOST, STORAGE, WIRE, PLAN, UPLOAD, SCRATCH = "device", "host", "storage", "wire", "plan", "upload", "scratch"
 
-Copied = tuple[PageCrc, Tensor | bytes]
-"""A row without its sum, and the bytes: on the host once the operation has ended."""
+Copied = tuple[PageCrc, Tensor | bytes | list[Tensor]]
+"""A row without its sum, and the bytes, some in parts: on the host once the operation has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +73,20 @@ class PageCrcs:
 
     def summed(self, number: int) -> list[PageCrc]:
         """Return the checksums of an operation that has ended, once."""
-        return [
-            row._replace(crc32=zlib.crc32(data if isinstance(data, bytes) else data.numpy().tobytes()))
-            for row, data in self._copies.pop(number, ())
-        ]
+        return [row._replace(crc32=_crc32(data)) for row, data in self._copies.pop(number, ())]
 
     def _copied(self, blocks: Iterable[Block], *, writes: bool) -> Iterable[Copied]:
         for block in blocks:
             group = block.group
             for layer in (block.layer,) if block.layer is not None else sorted({f.layer for f in group.fields}):
+                data: Tensor | list[Tensor]
                 if block.space == DEVICE:
                     data = download(self._arena.packed(group, block.page, layer))
                 else:
                     assert self._host is not None, "a block of the host pool"
-                    data = self._host.packed(group, block.page, layer)
+                    data = self._host.fields(group, block.page, layer)
+                    if not self._arena.data.is_cuda:
+                        data = [field.clone() for field in data]
                 yield (
                     unsummed(block.space, group.name, block.page, layer, block.request, block.item, writes=writes),
                     data,
@@ -98,3 +99,12 @@ def unsummed(
 ) -> PageCrc:  # fmt: skip
     """Return a row whose sum is yet to come."""
     return PageCrc(space, writes, group, page, layer, request, item, 0)
+
+
+def _crc32(data: Tensor | bytes | list[Tensor]) -> int:
+    if isinstance(data, bytes):
+        return zlib.crc32(data)
+    crc = 0
+    for part in data if isinstance(data, list) else [data]:
+        crc = zlib.crc32(part.numpy().tobytes(), crc)
+    return crc

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from tsviz.executor.order import Op, Stream
+from tsviz.executor.graphs import DecodeGraphs
+from tsviz.executor.ops import Op, Stream
 from tsviz.executor.shape import BadModel
 from tsviz.executor.streams import Run
 
@@ -29,6 +30,12 @@ def require_gpu(library: Any = torch.cuda) -> None:
 def cuda_streams(now_ns: Callable[[], int]) -> CudaStreams:
     """Return the streams of the GPU that is here. Raises BadModel where there is none."""
     return CudaStreams(now_ns, torch.cuda)
+
+
+def decode_graphs() -> DecodeGraphs:
+    """Return what captures and replays decode steps on the GPU that is here. Raises BadModel where there is none."""
+    require_gpu()
+    return DecodeGraphs(torch.cuda)
 
 
 @dataclass(slots=True)

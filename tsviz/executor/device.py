@@ -17,21 +17,21 @@ from tsviz.engine.workloads.model import WorkRequest
 from tsviz.executor.arena import POISON, Arena, HostPool
 from tsviz.executor.cachecopies import CacheCopies
 from tsviz.executor.crcs import DEVICE, Block, PageCrcs, Watched
-from tsviz.executor.forward import Forward
+from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.inputs import HostView, read_inputs
+from tsviz.executor.launch import Launcher
 from tsviz.executor.layout import ByteRange
 from tsviz.executor.model import Model
 from tsviz.executor.opqueue import OpQueue
+from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge, Fault
-from tsviz.executor.order import Kind, Op, OrderChecker, Stream, merged
+from tsviz.executor.order import OrderChecker, merged
 from tsviz.executor.paths import PathCounter
 from tsviz.executor.pending import ExecutorForward, Said
 from tsviz.executor.slots import SlotState
-from tsviz.executor.spoilt import TableSpoiler
 from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
-from tsviz.executor.touched import Touched
 
 
 class ExecutorDevice:
@@ -40,25 +40,21 @@ class ExecutorDevice:
     def __init__(
         self, model: Model, arena: Arena, host: HostPool | None, slots: SlotState, streams: Streams, clock: Clock,
         options: DeviceOptions, *, prefix_granularity: int, store: PageStore | None = None,
-        observer: DeviceObserver | None = None, draft: Model | None = None,
+        observer: DeviceObserver | None = None, draft: Model | None = None, graphs: DecodeGraphs | None = None,
     ) -> None:  # fmt: skip
-        self._draft = draft
-        self._model, self._arena, self.slots = model, arena, slots
-        self._clock, self.options = clock, options
-        self._prefix, self._store = prefix_granularity, store
+        self._arena, self.slots = arena, slots
+        self._clock, self.options, self._store = clock, options, store
         self.queue = OpQueue(streams, clock, observer, PageCrcs(arena, host) if options.page_crcs else None)
         self.view = HostView(slots.width)
         self.said: dict[str, list[Said]] = {}
         self.counts: Counter[str] = Counter()
         self._paths = PathCounter(self.counts)
-        self._draft_layers = len(draft.shape.pattern) if draft is not None else 0
-        self._layers = len(model.shape.pattern) + self._draft_layers
+        self._launcher = Launcher(model, draft, arena, slots, self.queue, options, prefix_granularity, graphs)
         self._copies = (
-            CacheCopies(arena, host, self.queue, options, self._layers, store, self.counts)
+            CacheCopies(arena, host, self.queue, options, self._launcher.layers, store, self.counts)
             if host is not None
             else None
         )
-        self._spoiler = TableSpoiler()
         self._exec_free_ns = 0
         self.last_zero: Op | None = None
         self.last_layers: list[Op] = []
@@ -102,7 +98,7 @@ class ExecutorDevice:
 
     def prefetch_storage(self, keys: Sequence[StorageKey]) -> Fetched:
         """Read the pages now."""
-        return Fetched(frozenset(keys), None) if self._copies is None else self._copies.prefetch(keys)
+        return Fetched(frozenset(keys), None) if self._copies is None else self._copies.backups.prefetch(keys)
 
     def land_remote(self, request: WorkRequest, token: int, candidates: Sequence[int]) -> None:
         """Arm the request's slot: what its peer computed is valid up to the prompt's end."""
@@ -153,58 +149,16 @@ class ExecutorDevice:
         )
 
     def _forward(self, planned: Planned, zero: Op, loads: Mapping[int | None, Sequence[int]]) -> ExecutorForward:
-        shape, layout, options, queue = self._model.shape, self._arena.layout, self.options, self.queue
-        inputs = read_inputs(planned, self.view, self.slots.width, [group.name for group in layout.groups])
+        names = [group.name for group in self._arena.layout.groups]
+        inputs = read_inputs(planned, self.view, self.slots.width, names)
         self._paths.batch(inputs, self._loaded(planned.loads))
-        planned_tables = inputs.tables
-        if options.faults:
-            inputs = self._spoiler.spoil(inputs, options.faults)
-        forward = Forward(inputs, self._model, self._arena, self.slots, self._prefix, options, self._draft)
-
-        def watch_tables() -> Watched:
-            return Watched(also=forward.tables_copied(planned_tables))
-
-        behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
-        began = queue.submit(Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind, watch=watch_tables)
-        upper = inputs if forward.upper is None else forward.upper.inputs
-        touched = Touched(inputs, upper, shape, layout, self._prefix, options.faults)
-        self.last_layers = []
-        for layer in range(self._layers):
-            reads: tuple[ByteRange, ...] = ()
-            writes: tuple[ByteRange, ...] = ()
-            if options.tracked:
-                reads, writes = touched.layer(layer)
-            waits = [
-                options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
-            ]
-
-            def run(layer: int = layer) -> None:
-                forward.layer(layer)
-
-            def watch(layer: int = layer) -> Watched:
-                return Watched(*touched.blocks(layer))
-
-            self.last_layers.append(
-                queue.submit(Stream.EXEC, Kind.LAYER, run, waits, reads=reads, writes=writes, layer=layer, watch=watch)
-            )
-        committed = touched.committed() if options.tracked else ()
-        drafted_from = touched.drafted_from(self._draft_layers) if options.tracked else ()
-
-        def watch_states() -> Watched:
-            return Watched(left=touched.committed_blocks(), also=forward.candidates_copied)
-
-        queue.submit(
-            Stream.EXEC, Kind.EPILOGUE, forward.epilogue, reads=drafted_from, writes=committed, watch=watch_states
-        )
-        result = queue.submit(
-            Stream.EXEC, Kind.RESULT, forward.copy_out, writes=(ByteRange("result", queue.round, queue.round + 1),)
-        )
+        forward, began, self.last_layers, copied = self._launcher.launch(inputs, zero, loads)
         start_ns = end_ns = None
-        if options.pace is not None:
+        if (pace := self.options.pace) is not None:
             start_ns = max(self._clock.now_ns(), self._exec_free_ns)
-            end_ns = start_ns + options.pace.round_ns + options.pace.token_ns * inputs.flat_rows
+            end_ns = start_ns + pace.round_ns + pace.token_ns * inputs.flat_rows
             self._exec_free_ns = end_ns
-        return ExecutorForward(self, forward, began, result, start_ns, end_ns)
+        return ExecutorForward(self, forward, began, copied, start_ns, end_ns)
 
     def _loaded(self, loads: LoadBackOp | None) -> set[tuple[str, int]]:
         if loads is None:

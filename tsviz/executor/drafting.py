@@ -80,7 +80,7 @@ class Drafting:
             angles = draft.angles(draft.pad(positions))
             for layer in range(len(draft.shape.pattern)):
                 x = draft.layer(layer, x, *angles, memory)
-            token = numerics.greedy(draft.logits(x[: len(rows)])).clamp_max(draft.shape.vocabulary - 1)
+            token = numerics.best_of(draft.logits(x[: len(rows)])).token
             said.append(token)
         return torch.stack(said, -1)
 

@@ -22,6 +22,7 @@ from tsviz.engine.workloads.model import Workload, WorkRequest, expand, given_to
 from tsviz.executor.arena import Arena, HostPool
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.drafting import check_draft
+from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
 from tsviz.executor.shape import BadModel
@@ -52,9 +53,9 @@ class Engine:
         options: EngineOptions, *, streams: Streams | None = None, store: PageStore | None = None,
         observer: RunObserver | None = None, watcher: DeviceObserver | None = None,
         remote: Callable[[Engine], RemoteSide] | None = None, gate: Gate | None = None,
-        aborts: Iterable[ClientAbort] | None = None, draft: Model | None = None,
+        aborts: Iterable[ClientAbort] | None = None, draft: Model | None = None, graphs: DecodeGraphs | None = None,
     ) -> None:  # fmt: skip
-        """Allocate the pools; a draft model takes the place of the options' drafter.
+        """Allocate the pools; a draft model takes the place of the options' drafter, `graphs` replay what decodes run.
 
         Raises NoMemory, BadModel, and ValueError for a configuration that is refused.
         """
@@ -78,7 +79,7 @@ class Engine:
         self.device = ExecutorDevice(
             model, self.arena, self.host, slots, streams or InlineStreams(clock.now_ns), clock, options.device,
             prefix_granularity=scheduler.prefix_granularity, store=store, observer=watcher,
-            draft=draft,
+            draft=draft, graphs=graphs,
         )  # fmt: skip
         self.clock = clock
         given = tuple(options.aborts if aborts is None else aborts)

@@ -90,8 +90,9 @@ class Forward:
             self._drafting = Drafting(draft, self._arena, inputs, self._prefix, rows, positions, begins)
         self._angles = self._model.angles(self._model.pad(positions))
 
-    def layer(self, layer: int) -> None:
+    def layer(self, layer: int | None) -> None:
         """Run one layer, of the model or behind it of its draft; a narrowed decoder's first one drops rows."""
+        assert layer is not None, "layers are run one by one here"
         if self._drafting is not None and layer >= len(self._model.shape.pattern):
             self._drafting.layer(layer - len(self._model.shape.pattern))
             return
@@ -116,7 +117,7 @@ class Forward:
             picked.append([min(first + j, end - 1) for j in range(inputs.width)])
         rows = upload(picked, device).reshape(-1)
         logits = self._model.logits(self._x[rows]).view(len(picked), inputs.width, -1)
-        best = numerics.greedy(logits).clamp_max(logits.shape[-1] - 1)
+        best, margins, broken = numerics.best_of(logits)
         n = inputs.num_extends
         counts = torch.ones(len(picked), dtype=torch.long, device=device)
         counts[n:] = slots.accept(self._at[n:], best[n:])
@@ -133,11 +134,8 @@ class Forward:
             if self._drafting is not None:
                 candidates = self._drafting.candidates(completes, slots.inputs[at, 0], slots.valid[at])
                 following[which] = slots.drafted(at, candidates)
-        top = logits.topk(2, -1).values
-        margins = (top[..., 0] - top[..., 1]).amin(-1)
-        broken = torch.isnan(logits).any(-1).any(-1)
         self._device_outcome = Outcome(
-            best, counts, self._begins, following, margins, broken, self._memory.dummy_rows,
+            best, counts, self._begins, following, margins.amin(-1), broken.any(-1), self._memory.dummy_rows,
             logits if self._options.keep_logits else None,
         )  # fmt: skip
 
@@ -168,8 +166,13 @@ class Forward:
 
     def copy_out(self) -> None:
         """Copy the outcome to the host."""
-        o = self._device_outcome
-        self.outcome = Outcome(
-            download(o.best), download(o.counts), download(o.begins), download(o.next_inputs), download(o.margins),
-            download(o.broken), download(o.dummy_rows), None if o.logits is None else download(o.logits),
-        )  # fmt: skip
+        self.outcome = copied_out(self._device_outcome, len(self.inputs.rows))
+
+
+def copied_out(o: Outcome, rows: int) -> Outcome:
+    """Return the outcome of the first rows of a batch, on the host once the operation has ended."""
+    best, counts, begins, following, margins, broken = (
+        download(t[:rows]) for t in (o.best, o.counts, o.begins, o.next_inputs, o.margins, o.broken)
+    )
+    logits = None if o.logits is None else download(o.logits[:rows])
+    return Outcome(best, counts, begins, following, margins, broken, download(o.dummy_rows), logits)

@@ -17,7 +17,8 @@ from tsviz.executor.crcs import DEVICE, WIRE, Block, Copied, Watched, unsummed
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.manifest import Manifest, select_pages, travelling
-from tsviz.executor.order import Kind, Stream, merged
+from tsviz.executor.ops import Kind, Stream
+from tsviz.executor.order import merged
 from tsviz.executor.rooms import Room, Stage
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Wire

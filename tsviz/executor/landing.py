@@ -11,8 +11,9 @@ from tsviz.executor.arena import Arena
 from tsviz.executor.crcs import DEVICE, WIRE, Block, Watched, unsummed
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.manifest import Manifest, select_pages
+from tsviz.executor.ops import Kind, Stream
 from tsviz.executor.options import Edge
-from tsviz.executor.order import Kind, Stream, merged
+from tsviz.executor.order import merged
 from tsviz.executor.rooms import Room, Stage
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Frame, Wire

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tsviz.executor import numerics
+from tsviz.executor import fused, numerics
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.weights import Weights
 
@@ -38,12 +39,13 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A shape with its weights; `linear` is the exact one unless it runs in `fast` mode, which attends by SDPA too."""
+    """A shape with its weights. In `fast` mode `linear` is the library's, attention SDPA, `fused` its layers."""
 
     shape: ModelShape
     weights: Weights
     linear: Linear = numerics.linear
     fast: bool = False
+    fused: fused.Fused | None = None
 
     def pad(self, x: Tensor) -> Tensor:
         """Return rows padded to whole tiles; as they are in `fast` mode."""
@@ -55,12 +57,15 @@ class Model:
 
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Return what `rotate` needs for rows at these positions."""
-        frequencies = rope_frequencies(self.shape).to(positions.device)
-        return numerics.angles(positions, frequencies, self.weights.embed.dtype)
+        frequencies = _frequencies_on(self.shape, positions.device)
+        cos, sin = numerics.angles(positions, frequencies, self.weights.embed.dtype)
+        return fused.angles(cos, sin) if self.fast else (cos, sin)
 
     def layer(self, layer: int, x: Tensor, cos: Tensor, sin: Tensor, memory: Memory) -> Tensor:
         """Run one layer over padded rows."""
         shape, w, linear = self.shape, self.weights.layers[layer], self.linear
+        if self.fast and self.fused is not None and shape.pattern[layer] != "M":
+            return self.fused.layer(shape, layer, x, cos, sin, memory)
         rows = self._norm(x, w["norm_1"])
         if shape.pattern[layer] == "M":
             mixed = rows + w["mix"] * (memory.previous(layer, rows) - rows)
@@ -79,6 +84,8 @@ class Model:
 
     def logits(self, x: Tensor) -> Tensor:
         """Return `[rows, vocabulary]` of hidden rows, padded inside."""
+        if self.fast and self.fused is not None:
+            return self.fused.logits(x, self.weights.head)
         rows = self._norm(self.pad(x), self.weights.norm)
         return self.linear(rows, self.weights.head)[: x.shape[0]]
 
@@ -104,6 +111,12 @@ def scan_states(
         if t + 1 in keep:
             kept.append(state)
     return out, kept
+
+
+@cache
+def _frequencies_on(shape: ModelShape, device: torch.device) -> Tensor:
+    """Return the same on a device: copied there once, since that copy makes the host wait."""
+    return rope_frequencies(shape).to(device)
 
 
 def rope_frequencies(shape: ModelShape) -> Tensor:

@@ -113,9 +113,19 @@ def attention(q: Tensor, read: KeyReader, visible: Visible, first_tile: list[int
     return out
 
 
-def greedy(logits: Tensor) -> Tensor:
-    """Return the index of the largest logit of each row, the lowest of equal ones; the width where one is NaN."""
+class Best(NamedTuple):
+    """The best token of each row, how far its logit is above the next one, and whether one was not a number."""
+
+    token: Tensor
+    margin: Tensor
+    broken: Tensor
+
+
+def best_of(logits: Tensor) -> Best:
+    """Return what `[..., vocabulary]` logits say; the lowest of equal ones, the last token where one is NaN."""
     width = logits.shape[-1]
-    order = torch.arange(width, device=logits.device)
-    best = logits.amax(-1, keepdim=True)
-    return torch.where(logits == best, order, width).amin(-1)
+    order = torch.arange(width, device=logits.device, dtype=torch.int32)
+    top = logits.amax(-1, keepdim=True)
+    token = torch.where(logits == top, order, width).amin(-1, keepdim=True).clamp_max(width - 1).long()
+    second = logits.scatter(-1, token, -math.inf).amax(-1)
+    return Best(token[..., 0], top[..., 0] - second, torch.isnan(top[..., 0]))

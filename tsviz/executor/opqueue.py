@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from tsviz.engine.clock import Clock
 from tsviz.executor.crcs import PageCrcs, Watched
 from tsviz.executor.layout import ByteRange
-from tsviz.executor.order import Kind, Op, OrderChecker, Stream
+from tsviz.executor.ops import Kind, Op, Stream
+from tsviz.executor.order import OrderChecker
 from tsviz.executor.streams import Run, Streams
 from tsviz.executor.telling import DeviceObserver
 

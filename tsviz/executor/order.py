@@ -9,63 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from tsviz.executor.layout import ByteRange
-
-
-class Stream(Enum):
-    """Where operations run; `host` is the control thread itself."""
-
-    DEFAULT = "default"
-    EXEC = "exec"
-    WRITE = "write"
-    LOAD = "load"
-    PEER = "peer"
-    HOST = "host"
-
-
-class Kind(Enum):
-    """What an operation is; a row of the table of section 2 each."""
-
-    STORE_ORDERED = "store_ordered"
-    STORE_PINNED = "store_pinned"
-    ZERO = "zero"
-    LOAD = "load"
-    PROLOGUE = "prologue"
-    LAYER = "layer"
-    EPILOGUE = "epilogue"
-    RESULT = "result"
-    COMMIT = "commit"
-    FETCH = "fetch"
-    BACKUP = "backup"
-    LAND = "land"
-    RECEIVE = "receive"
-    SEND = "send"
-
-
-@dataclass(slots=True, eq=False)
-class Op:
-    """One operation of a stream; its completion is its event. Times are on the run's clock, -1 until known.
-
-    `waits` are numbers of operations whose events it waits for; `seen`, per stream, the number of the last operation
-    whose end the host had seen when it submitted this one. `op_id` is the scheduler's, of cache operations.
-    """
-
-    number: int
-    round: int
-    stream: Stream
-    kind: Kind
-    waits: tuple[int, ...] = ()
-    reads: tuple[ByteRange, ...] = ()
-    writes: tuple[ByteRange, ...] = ()
-    op_id: int | None = None
-    layer: int | None = None
-    moved_bytes: int = 0
-    seen: tuple[int, ...] = ()
-    submit_ns: int = -1
-    start_ns: int = -1
-    end_ns: int = -1
+from tsviz.executor.ops import Op, Stream
 
 
 @dataclass(frozen=True, slots=True)

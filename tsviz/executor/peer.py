@@ -6,7 +6,6 @@ ended. News of a room that is over is dropped.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,7 @@ from tsviz.executor.handover import Sender
 from tsviz.executor.landing import Landing
 from tsviz.executor.manifest import BadManifest, Manifest
 from tsviz.executor.options import Fault
-from tsviz.executor.rooms import Room, Stage
+from tsviz.executor.rooms import Room, Rooms, Stage
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Frame, Wire
 
@@ -51,9 +50,7 @@ class PeerSide:
         self._sender = Sender(wire, device, arena, shape)
         self._landing = Landing(wire, device, arena, shape)
         self._clock, self._timeouts = clock, timeouts or PeerTimeouts()
-        self._rooms: dict[str, Room] = {}
-        self._over: set[str] = set()
-        self._events: deque[tuple[PeerEvent, Sequence[int]]] = deque()
+        self._rooms = Rooms(wire)
         self._polled_ns = 0
         wire.send({"kind": "hello", "layout": self._signature})
 
@@ -64,12 +61,12 @@ class PeerSide:
 
     def registered(self, request: WorkRequest) -> None:
         """D is bootstrapped at once; P once a manifest is there."""
-        room = self._room(request.request_id)
+        room = self._rooms.opened(request.request_id)
         room.registered, room.since_ns = True, self._clock.now_ns()
         if self._role is Role.D:
-            self._post(Bootstrapped(request.request_id))
+            self._rooms.post(Bootstrapped(request.request_id))
         elif room.manifest is not None:
-            self._bootstrapped(room)
+            self._rooms.bootstrapped(room)
 
     def executed(self, planned: Planned) -> None:
         """D publishes manifests once its pages are zeroed; P sends pages and status."""
@@ -88,16 +85,15 @@ class PeerSide:
         while self._wire.frames:
             self._take(self._wire.frames.popleft())
         self._polled_ns = now_ns = self._clock.now_ns()
-        for room in list(self._rooms.values()):
+        for room in self._rooms:
             limit_ns = self._timeouts.bootstrap_ns if self._role is Role.P else self._timeouts.waiting_ns
             waits = room.stage is Stage.OPEN or self._role is Role.D
             late = room.registered and waits and now_ns - room.since_ns > limit_ns
             lost = self._wire.lost is not None and not room.has_everything
             if not room.is_over and (late or lost):
-                self._fail(room)
+                self._rooms.fail(room)
             self._settle(room)
-        events, self._events = list(self._events), deque()
-        return events
+        return self._rooms.take_events()
 
     def abort(self, request_id: str) -> bool:
         """Cancel; the failure is reported once nothing is in flight any more."""
@@ -105,38 +101,21 @@ class PeerSide:
         if room is None or room.stage is Stage.DONE:
             return False
         if room.stage is not Stage.FAILED:
-            self._fail(room)
+            self._rooms.fail(room)
         return True
 
     def ended(self, request_id: str) -> None:
         """Close the room; a peer that still waits is told."""
-        room = self._rooms.pop(request_id, None)
-        if room is not None and not room.is_over:
-            self._wire.send({"kind": "failed", "room": request_id})
-        self._over.add(request_id)
+        self._rooms.close(request_id)
 
     def next_change_ns(self) -> int | None:
         """Return when to look again while a room is open; None when nothing is expected.
 
         Counted from the last look: where two nodes share a thread, the one that looked longer ago comes first.
         """
-        waiting = any(room.registered and not room.told for room in self._rooms.values())
-        return self._polled_ns + POLL_NS if waiting or self._events or self._wire.frames else None
-
-    def _room(self, request_id: str) -> Room:
-        self._over.discard(request_id)
-        return self._rooms.setdefault(request_id, Room(request_id))
-
-    def _post(self, event: PeerEvent, candidates: Sequence[int] = ()) -> None:
-        self._events.append((event, candidates))
-
-    def _bootstrapped(self, room: Room) -> None:
-        room.stage = Stage.BOOTSTRAPPED
-        self._post(Bootstrapped(room.request_id))
-
-    def _fail(self, room: Room) -> None:
-        room.stage = Stage.FAILED
-        self._wire.send({"kind": "failed", "room": room.request_id})
+        waiting = any(room.registered and not room.told for room in self._rooms)
+        expects = waiting or self._rooms.has_events or self._wire.frames
+        return self._polled_ns + POLL_NS if expects else None
 
     def _settle(self, room: Room) -> None:
         """Report what a room has come to once nothing of it is in flight."""
@@ -146,14 +125,14 @@ class PeerSide:
             return
         if room.stage is Stage.FAILED:
             room.told = True
-            self._post(PeerFailed(room.request_id))
+            self._rooms.post(PeerFailed(room.request_id))
         elif room.stage is Stage.TRANSFERRING and self._role is Role.P:
             room.told, room.stage = True, Stage.DONE
-            self._post(Succeeded(room.request_id))
+            self._rooms.post(Succeeded(room.request_id))
         elif room.status is not None and room.has_landed:
             room.told, room.stage = True, Stage.DONE
             token, candidates = room.status
-            self._post(RemotePrefillDone(room.request_id, token), candidates)
+            self._rooms.post(RemotePrefillDone(room.request_id, token), candidates)
 
     def _publish(self, batch: Batch) -> None:
         self._landing.wait_for_zeroing()
@@ -168,7 +147,7 @@ class PeerSide:
             if room.stage is not Stage.BOOTSTRAPPED or room.manifest is None:
                 continue  # It failed while the row was planned; its end is on the way.
             if not self._sender.finish(room, room.manifest, batch, row):
-                self._fail(room)
+                self._rooms.fail(room)
 
     def _take(self, frame: Frame) -> None:
         kind, request_id = frame.head.get("kind"), str(frame.head.get("room"))
@@ -176,9 +155,9 @@ class PeerSide:
             if frame.head.get("layout") != self._signature:
                 self._wire.lost = "the peer's layout is another one"
             return
-        if request_id in self._over:
+        if self._rooms.is_over(request_id):
             return
-        room = self._room(request_id)
+        room = self._rooms.opened(request_id)
         if room.stage in (Stage.FAILED, Stage.DONE):
             return
         if kind == "failed":
@@ -187,7 +166,7 @@ class PeerSide:
             self._manifest(room, frame)
         elif kind == "page" and self._role is Role.D:
             if not self._landing.land(room, frame):
-                self._fail(room)
+                self._rooms.fail(room)
         elif kind == "status" and self._role is Role.D:
             room.status = (int(frame.head["token"]), [int(c) for c in frame.head["candidates"]])
 
@@ -195,7 +174,7 @@ class PeerSide:
         try:
             room.manifest = Manifest.heard(frame.head)
         except BadManifest:
-            self._fail(room)
+            self._rooms.fail(room)
             return
         if room.registered:
-            self._bootstrapped(room)
+            self._rooms.bootstrapped(room)

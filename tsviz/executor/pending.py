@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from tsviz.engine.device import ForwardResult
+from tsviz.executor.decode import DecodeForward
 from tsviz.executor.forward import Forward
+from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import Edge, Fault
-from tsviz.executor.order import Kind, Op, Stream
 from tsviz.executor.slots import Drafter
 from tsviz.trace.entries import ForwardRow
 
@@ -38,8 +39,9 @@ class ExecutorForward:
     """Implements `PendingForward`; `start_ns` and `end_ns` are None unless the device is paced."""
 
     def __init__(
-        self, device: ExecutorDevice, forward: Forward, began: Op, copied: Op, start_ns: int | None, end_ns: int | None
-    ) -> None:
+        self, device: ExecutorDevice, forward: Forward | DecodeForward, began: Op, copied: Op, start_ns: int | None,
+        end_ns: int | None,
+    ) -> None:  # fmt: skip
         self._device, self._forward, self._began, self._copied = device, forward, began, copied
         self.start_ns = start_ns
         self.end_ns = end_ns

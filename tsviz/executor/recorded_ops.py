@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tsviz.executor.layout import ByteRange
-from tsviz.executor.order import Kind, Op, Stream, merged
+from tsviz.executor.ops import Kind, Op, Stream
+from tsviz.executor.order import merged
 from tsviz.trace.reader import Part
 
 

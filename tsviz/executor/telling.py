@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from tsviz.executor.order import Op
+from tsviz.executor.ops import Op
 from tsviz.trace.entries import DeviceOpEntry, ForwardEntry, ForwardRow, ForwardRowsEntry, PageCrc, PageCrcsEntry
 from tsviz.trace.recorder import Recorder
 

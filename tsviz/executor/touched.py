@@ -16,8 +16,8 @@ from tsviz.executor.inputs import ForwardInputs, Row
 from tsviz.executor.layout import ByteRange, GroupLayout, Layout
 from tsviz.executor.options import Fault
 from tsviz.executor.order import merged
-from tsviz.executor.paged import state_ends
 from tsviz.executor.shape import KINDS, ModelShape
+from tsviz.executor.states import state_ends
 
 Ranges = tuple[ByteRange, ...]
 Longs = npt.NDArray[np.int64]
@@ -36,16 +36,27 @@ class Touched:
         self._prefix, self._faults = prefix_granularity, faults
         self._pages: dict[tuple[str, bool], tuple[Longs, Longs]] = {}
 
-    def layer(self, layer: int) -> tuple[Ranges, Ranges]:
-        """Return what one layer reads and writes in the arena."""
+    def layer(self, layer: int | None) -> tuple[Ranges, Ranges]:
+        """Return what one layer reads and writes in the arena; for None what all of the model's do."""
+        if layer is None:
+            pages = [(group, page) for group, read, _ in self._all() for page in read[0].tolist()]
+            written = (r for group, _, spans in self._all() for r in _bytes_of(group, None, spans))
+            return merged(r for group, page in pages for r in group.device_ranges(page)), merged(written)
         group, reads, writes = self._touched(layer)
         return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
 
-    def blocks(self, layer: int) -> tuple[list[Block], list[Block]]:
-        """Return the blocks that one layer reads, and those that it writes."""
-        group, *spans = self._touched(layer)
-        reads, writes = ([Block(DEVICE, group, page, layer) for page in sorted(set(s[0].tolist()))] for s in spans)
+    def blocks(self, layer: int | None) -> tuple[list[Block], list[Block]]:
+        """Return the blocks that one layer reads, and those that it writes; for None all of the model's."""
+        reads: list[Block] = []
+        writes: list[Block] = []
+        for group, *spans in self._all() if layer is None else (self._touched(layer),):
+            for blocks, span in zip((reads, writes), spans, strict=True):
+                blocks += [Block(DEVICE, group, page, layer) for page in sorted(set(span[0].tolist()))]
         return reads, writes
+
+    def _all(self) -> list[tuple[GroupLayout, Longs, Longs]]:
+        """Return a layer of every group; the pages are those of all layers in it, of a model that is not narrowed."""
+        return [self._touched(self._shape.layers_of(group.name)[0]) for group in self._layout.groups]
 
     def _touched(self, layer: int) -> tuple[GroupLayout, Longs, Longs]:
         letter = self._shape.pattern[layer] if layer < self._layout.draft_from else "F"
@@ -138,8 +149,8 @@ def _spans(spans: list[tuple[int, int, int]]) -> Longs:
     return np.array(sorted(set(spans)), np.int64).reshape(-1, 3).T
 
 
-def _bytes_of(group: GroupLayout, layer: int, spans: Longs) -> Ranges:
-    """Return the bytes of a layer's fields in rows of pages, merged."""
+def _bytes_of(group: GroupLayout, layer: int | None, spans: Longs) -> Ranges:
+    """Return the bytes of a layer's fields (None: of all layers') in rows of pages, merged."""
     pages, first, last = spans
     if not len(pages):
         return ()

@@ -1,7 +1,7 @@
 """From a moment to a round: a timestamp pasted from a log, or a time since the start of a run (debugger.md, section 2).
 
 A part whose clock is the monotonic one of a machine is put on the wall clock by the anchor of its bundle; a virtual
-clock belongs to its run and has no place there (`merge.axis_of`).
+clock belongs to its run and has no place there, and neither has one that counts from the start of its run.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tsviz.replay.diff.axis import CannotMerge, axis_of
 from tsviz.replay.rows.lifetimes import column
 from tsviz.trace.errors import TraceError
+from tsviz.trace.merging import clock_offset_ns
 from tsviz.trace.reader import Bundle, Part
 
 Numbers = npt.NDArray[Any]
+_MINUTE_NS, _HOUR_NS = 60 * 10**9, 3600 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,24 @@ class NoMoment:
     reason: str
 
 
+def wall_offset_ns(bundle: Bundle, part: Part, first_ns: int) -> int | NoMoment:
+    """Return what to add to times of a part for ns since 1970, or why that is not known.
+
+    `first_ns` is when its first round began. A clock that counts from the start of its run is told from that of the
+    machine by its anchor: a bundle is opened within the hour, and a machine is up for a minute before it schedules.
+    """
+    if part.clock == "virtual":
+        return NoMoment("this trace runs on a virtual clock: a time such as 12.5s counts from its start")
+    try:
+        offset_ns = clock_offset_ns(bundle)
+    except TraceError as error:
+        return NoMoment(str(error))
+    before_ns = bundle.description["clock_anchor"]["monotonic_ns"] - first_ns
+    if before_ns > _HOUR_NS or (first_ns < _MINUTE_NS < before_ns):
+        return NoMoment("its clock counts from the start of its run, not with the machine's: a time such as 12.5s does")
+    return offset_ns
+
+
 def round_at(
     bundle: Bundle, part: Part, time_ns: int, *, wall: bool, columns: tuple[Numbers, Numbers] | None = None
 ) -> AtRound | NoMoment:
@@ -50,15 +69,10 @@ def round_at(
         return NoMoment("this trace has no rounds")
     offset_ns = 0
     if wall:
-        try:
-            axis = axis_of([bundle])
-        except (TraceError, CannotMerge) as error:
-            return NoMoment(str(error))
-        if axis.kind == "virtual":
-            return NoMoment("this trace runs on a virtual clock: a time such as 12.5s counts from its start")
-        offset_ns = next(
-            added for _, placed, added in axis.parts if (placed.node, placed.rank) == (part.node, part.rank)
-        )
+        found = wall_offset_ns(bundle, part, int(starts[0]))
+        if isinstance(found, NoMoment):
+            return found
+        offset_ns = found
     elif part.clock != "virtual":
         offset_ns = -int(starts[0])
     index = int(np.searchsorted(starts + offset_ns, time_ns, side="right")) - 1

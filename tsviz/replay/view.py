@@ -50,7 +50,7 @@ from tsviz.trace.gaps import spans
 from tsviz.trace.reader import Bundle, Part
 
 from .inside import Inside
-from .moments import AtRound, NoMoment, round_at
+from .moments import AtRound, NoMoment, round_at, wall_offset_ns
 
 NOT_RECORDED = "Not recorded at this level (calls): rows, block tables and transfers. `tsviz index` makes them again."
 _HOLD_NOTHING = [CODES[state] for state in ("waiting", "bootstrapping", "retracted", "finished", "aborted")]
@@ -99,6 +99,8 @@ class PartView:
 
     def _head(self, bundle: Bundle) -> TraceHead:
         part = self._part
+        first_ns = int(self._source.of_rounds("start_ns")[0]) if len(self._numbers) else 0
+        offset = wall_offset_ns(bundle, part, first_ns)
         return TraceHead(
             name=bundle.name,
             node=part.node,
@@ -118,6 +120,8 @@ class PartView:
             first_round=int(self._numbers[0]) if len(self._numbers) else 1,
             calls_only=part.recorded_level == CALLS,
             host_pages=0 if (host := host_layout_of(part)) is None else host.parents,
+            zero_ns=0 if part.clock == "virtual" else first_ns,
+            wall_zero_ns=None if isinstance(offset, NoMoment) else first_ns + offset,
         )
 
     @cached_property

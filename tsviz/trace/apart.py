@@ -9,7 +9,6 @@ and what had come through is committed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -31,6 +30,7 @@ from .catalogue import PLANS
 from .endings import say_stopped
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
+from .frame_pipe import FramePipe
 from .recorder import Bell, Recorder, drop
 from .retention import Retention
 from .ring import RingOptions
@@ -40,15 +40,15 @@ from .wire import Encoder
 HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""
 OPEN, PART, ENTRY, CLOSE, LOOP = range(5)
-_PIPE_BYTES = 1 << 20
 BUSY_SECONDS, LULL_SECONDS, IDLE_SECONDS = 0.002, 0.005, 0.02
 """How long entries are left to come together: behind some that were there, behind none, and where none came for long.
 
 A plan that is kept is memory which its scheduler finds cold: few rounds of it are cheaper for the loop than many. A
 loop that waits for a device is read while it waits, and not in its next round (measured: docs/performance.md)."""
 _LULLS = 50
-_FRAMES = 2 * 8
-"""Heads and bodies of entries that go into the pipe at once: each write wakes the other process."""
+_FRAMES = 8
+"""So many go into the pipe at once: each write wakes the other process."""
+_SAY_SECONDS = 0.2
 _RESULT = "ExtendResult"
 _START = "import subprocess,sys;subprocess.Popen(sys.argv[1:],start_new_session=True)"
 """Starts the writing process and ends: that one then has no parent here."""
@@ -85,8 +85,8 @@ class ApartWriter:
         self._stop, self._lock, self._bell = threading.Event(), threading.Lock(), Bell()
         try:
             check_free(path)
-            self._pipe, self._answer = _start()
-            fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            there, self._answer = _start()
+            self._pipe = FramePipe(there)
         except OSError as error:
             raise CannotRecord(f"{path}: cannot be written: {error.strerror or error}") from error
         self._send(
@@ -110,19 +110,14 @@ class ApartWriter:
         encoder = Encoder(event_reader, result, content=self._tokens == FULL)
         told = {"node": node, "rank": rank, "config": dict(config), "engine": dict(engine), "clock": clock,
                 "rule_set": rule_set, "level": level}  # fmt: skip
-        self._parts.append(_Part(recorder, encoder, Backlog(recorder), _json(told)))
+        self._parts.append(_Part(recorder, encoder, Backlog(recorder, self._pipe), _json(told)))
         if self.error is not None:
             recorder.append = drop
         return recorder
 
     def _send(self, kind: int, part: int, data: bytes) -> None:
         """Write a frame (one thread at a time). Raises OSError when the other end is gone."""
-        self._write(HEADER.pack(kind, part, len(data)) + data)
-
-    def _write(self, frames: bytes) -> None:
-        view = memoryview(frames)
-        while view:
-            view = view[os.write(self._pipe, view) :]
+        self._pipe.put(HEADER.pack(kind, part, len(data)) + data)
 
     def _run(self) -> None:
         try:
@@ -130,8 +125,10 @@ class ApartWriter:
             while not self._stop.is_set():
                 aside.look(self._loops(), time.monotonic())
                 empty = 0 if self._take_all() else empty + 1
+                self._pipe.drain()
                 self._bell.wait(LULL_SECONDS if 0 < empty <= _LULLS else IDLE_SECONDS if empty else BUSY_SECONDS)
             self._take_all()
+            self._pipe.drain_all()
         except BaseException as error:
             self._fail(error)
 
@@ -150,13 +147,14 @@ class ApartWriter:
                 self._send(LOOP, number, _json({"process": os.getpid(), "thread": part.loop}))
             frames: list[bytes] = []
             while (data := part.recorder.read_one(part.encoder.encode)) is not None:
-                frames += HEADER.pack(ENTRY, number, len(data)), data
-                if len(frames) == _FRAMES:  # writing lets the interpreter go: the loop may have waited
-                    self._write(b"".join(frames))
+                frames.append(HEADER.pack(ENTRY, number, len(data)) + data)
+                # Writing lets the loop have the interpreter. What waits in the pipe is counted in frames.
+                if len(frames) == _FRAMES or self._pipe.waiting:
+                    self._pipe.put(b"".join(frames))
                     frames.clear()
                 took = True
             if frames:
-                self._write(b"".join(frames))
+                self._pipe.put(b"".join(frames))
         return took
 
     def _watch(self) -> None:
@@ -179,8 +177,15 @@ class ApartWriter:
             for part in list(self._parts):
                 part.recorder.append = drop
                 part.recorder.take(1 << 62)
+            self._pipe.clear()
         if first and isinstance(error, FellBehind):  # what else there is the writing process says
             say_stopped(self.path, error)
+
+    def _say_late(self, error: FellBehind) -> None:
+        """Say in the bundle that its end is missing, without waiting for a disk that hangs."""
+        teller = threading.Thread(target=say_stopped, args=(self.path, error), daemon=True)
+        teller.start()
+        teller.join(_SAY_SECONDS)
 
     def _last_words(self, seconds: float) -> str:
         """Return what the writing process said at its end, waiting for it for so long at most."""
@@ -200,9 +205,10 @@ class ApartWriter:
         for part in self._parts:
             part.recorder.append = drop
             part.recorder.take(1 << 62)
-        for number in (self._pipe, self._answer):
-            with contextlib.suppress(OSError):
-                os.close(number)
+        with contextlib.suppress(OSError):
+            self._pipe.close()
+        with contextlib.suppress(OSError):
+            os.close(self._answer)
 
     def close(
         self, end: Mapping[str, Any] | None = None, *, compacted: bool = True, patience_seconds: float | None = None
@@ -222,12 +228,16 @@ class ApartWriter:
         said = ""
         try:
             if self._thread.is_alive():
-                raise FellBehind(f"the disk took nothing for {patience_seconds:g} s at the end")
+                self._say_late(
+                    error := FellBehind(f"the disk had not taken everything {patience_seconds:g} s after the end")
+                )
+                raise error
             if self.error is None:
                 self._send(CLOSE, 0, _json({"end": dict(end or {}), "compacted": compacted}))
+                self._pipe.drain_all()
         except OSError as error:
             self._fail(error)
-        os.close(self._pipe)
+        self._pipe.close()
         if self.error is None:
             said = self._last_words(3600.0 if until is None else max(0.0, until - time.monotonic()))
             if said != "closed" and (said or until is None):

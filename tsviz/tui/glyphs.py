@@ -31,7 +31,9 @@ STATES: dict[str, Mark] = {
 """Request states in the order in which they are listed: what works first, what waits next, what ended last."""
 
 COUNTED = STATES | {
-    "pd_transfer": Mark("⇆", "transfer", "remote", "its pages are on their way to or from another node"),
+    "pd_transfer": Mark(
+        "⇆", "transfer", "remote", "whatever its state, a transfer to or from another node pins its pages"
+    ),
 }
 """What the scheduler's own counters count: states, and what only they tell apart."""
 

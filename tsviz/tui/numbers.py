@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = " ▁▂▃▄▅▆▇█"
 
@@ -42,6 +44,19 @@ def instant(time_ns: int, step_ns: float) -> str:
     hours, minutes = divmod(minutes, 60)
     padded = f"{seconds:0>{digits + 3 + bool(digits)}}"
     return f"{hours}h{minutes:02d}m{padded}" if hours else f"{minutes}m{padded}"
+
+
+def time_of_day(wall_ns: int, step_ns: float) -> str:
+    """Return a moment (ns since 1970) as a time of day, UTC, in as many digits as `step_ns` shows: `02:51:07.5`."""
+    digits = next((digits for digits in range(4) if step_ns >= 10 ** (9 - digits)), 3)
+    seconds, rest_ns = divmod(round(wall_ns, digits - 9), 10**9)
+    clock = f"{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{clock}.{rest_ns // 10 ** (9 - digits):0{digits}d}" if digits else clock
+
+
+def day(wall_ns: int) -> str:
+    """Return the day of a moment (ns since 1970), UTC, as `go to` takes it: `2026-11-30`."""
+    return (datetime.date(1970, 1, 1) + datetime.timedelta(days=wall_ns // (86_400 * 10**9))).isoformat()
 
 
 def duration(time_ns: float) -> str:

@@ -76,9 +76,7 @@ def _timed(view: RecordedView, ask: StripAsk) -> tuple[tuple[int, ...], tuple[in
         return even_firsts(ask), None
     from tsviz.replay.moments import AtRound
 
-    begins = [view.snapshot(round_).start_ns for round_ in (1, first, last)]
-    zero_ns = 0 if view.head.clock == "virtual" else begins[0]
-    start_ns, end_ns = begins[1] - zero_ns, begins[2] - zero_ns
+    start_ns, end_ns = (view.snapshot(round_).start_ns - view.head.zero_ns for round_ in (first, last))
     firsts = []
     for cell in range(ask.cells):
         at_ns = start_ns + (end_ns - start_ns) * cell // max(ask.cells - 1, 1)

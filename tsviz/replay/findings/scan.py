@@ -106,7 +106,17 @@ def _unanswered(check: Check, error: QueryError) -> NotCheckable:
     return NotCheckable(check.name, f"its question to the tables got no answer: {str(error).partition(chr(10))[0]}")
 
 
+def dropped_tables(part: Part) -> list[str]:
+    """Return the tables of which rows were dropped while recording: with them nothing of one part can be checked."""
+    first = part.meta.get("starts_at", 1)  # what was dropped in front of it, by a ring, takes nothing from the rest
+    gaps = [row for row in part.table("gaps").to_pylist() if row["last_round"] >= first]
+    return sorted({str(row["table"]) for row in gaps} - {"forwards"})
+
+
 def _made(bundle: Bundle, part: Part, facts: Facts | None, check: Check, why_not: str) -> Ended:
+    dropped = dropped_tables(part)
+    if dropped and check.needs != BUNDLE:
+        return NotCheckable(check.name, f"rows were dropped while recording: {', '.join(dropped)} (table gaps)")
     if check.needs == DECIDED and facts is None:
         return NotCheckable(
             check.name, "not checkable without decisions (tsviz index)" + (f": {why_not}" if why_not else "")
@@ -115,9 +125,4 @@ def _made(bundle: Bundle, part: Part, facts: Facts | None, check: Check, why_not
         return NotCheckable(
             check.name, "not checkable without plans, of which only the calls were recorded (tsviz index)"
         )
-    first = part.meta.get("starts_at", 1)  # what was dropped in front of it, by a ring, takes nothing from the rest
-    gaps = [row for row in part.table("gaps").to_pylist() if row["last_round"] >= first]
-    dropped = sorted({str(row["table"]) for row in gaps} - {"forwards"})
-    if dropped and check.needs != BUNDLE:
-        return NotCheckable(check.name, f"rows were dropped while recording: {', '.join(dropped)} (table gaps)")
     return check.scan(Subject(bundle, part, facts), check.threshold)

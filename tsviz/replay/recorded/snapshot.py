@@ -192,6 +192,10 @@ class TraceHead:
     """Whether only its calls were recorded: plans are then not there, or made again and compared."""
     host_pages: int = 0
     """LCM blocks of the host tier; 0 without one."""
+    zero_ns: int = 0
+    """What the part's clock showed when the trace began: 0 for a virtual clock, else the start of its first round."""
+    wall_zero_ns: int | None = None
+    """When the trace began, in ns since 1970; None where its clock has no place on the wall clock."""
 
 
 @dataclass(frozen=True, slots=True)

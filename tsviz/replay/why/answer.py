@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from tsviz.replay.decided.causes import REFUSED, cause_words
 from tsviz.replay.reexecution.index import Index
+from tsviz.replay.rows.lifetimes import ENDS
 from tsviz.scheduler import decisions as d
 from tsviz.trace.reader import Part
 
@@ -94,10 +95,16 @@ def _outside(facts: Facts, submission: int, round_: int) -> Answer | None:
     elif submitted > round_:
         cause, since, words = "not_submitted", 0, f"{name} is submitted only in front of round {submitted:,}"
     elif end is not None and end <= round_:
-        cause, since, words = "ended", end, f"{name} ended ({facts.end_event(submission)}) in front of round {end:,}"
+        cause, since, words = "ended", end, f"{name} {_ended(facts.end_event(submission))} in front of round {end:,}"
     else:
         return None
     return Answer(name, submission, round_, facts.source, cause, since, words + ".", Branch(cause, words, name), name)
+
+
+def _ended(event: str) -> str:
+    """Return how a request ended: the state that lists name, and the event where that says more."""
+    more = {"failed": " (its transfer failed)", "succeeded": " (its transfer succeeded)"}
+    return f"{ENDS.get(event, 'ended')}{more.get(event, '')}"
 
 
 def _error(facts: Facts, submission: int) -> str:

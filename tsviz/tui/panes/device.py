@@ -24,7 +24,7 @@ def device(scene: Scene, width: int, _height: int) -> Document:
         lines += wrapped("This round has no forward: its plan was empty, or was not measured.", width, "dim", indent=1)
     else:
         before = next((each for each in reversed(forwards) if each.round < here.round), None)
-        lines += _facts(here, before, width)
+        lines += _facts(here, before, frame.snapshot.head.zero_ns, width)
     most = max(each.end_ns - each.start_ns for each in forwards)
     lines.append(heading(" forwards around it", "ms ", width))
     cells = max(width - 30, 4)
@@ -41,12 +41,12 @@ def device(scene: Scene, width: int, _height: int) -> Document:
     return Lines(lines)
 
 
-def _facts(here: Forward, before: Forward | None, width: int) -> list[Line]:
+def _facts(here: Forward, before: Forward | None, zero_ns: int, width: int) -> list[Line]:
     took = here.end_ns - here.start_ns
     rows = [
-        ("planned", clock_time(here.plan_ns)),
-        ("began", clock_time(here.start_ns)),
-        ("ended", clock_time(here.end_ns)),
+        ("planned", clock_time(here.plan_ns - zero_ns)),
+        ("began", clock_time(here.start_ns - zero_ns)),
+        ("ended", clock_time(here.end_ns - zero_ns)),
         ("took", f"{took / 1e6:,.3f} ms for {here.tokens:,} tokens"),
     ]
     if here.tokens:

@@ -6,7 +6,7 @@ from tsviz.replay.recorded.snapshot import TraceHead
 from tsviz.tui.clean import shorten
 from tsviz.tui.following import follow_spans
 from tsviz.tui.lines import Document, Line, Lines, Span, spread
-from tsviz.tui.numbers import clock_time, counted, grouped, percent
+from tsviz.tui.numbers import clock_time, counted, day, grouped, percent, time_of_day
 from tsviz.tui.scene import Scene
 
 _BAR = Span(" │ ", "rule")
@@ -14,6 +14,7 @@ _NAME_CELLS = 40
 _ENGINE_CELLS = 32
 _WORDS_FROM_CELLS = 140
 _FINISHED_FROM_CELLS = 100
+_STEP_NS = 1e6
 
 
 def header(scene: Scene, width: int, _height: int) -> Document:
@@ -73,6 +74,17 @@ def _frontier(scene: Scene, head: TraceHead) -> Span:
     return Span(f"◑ verified to {grouped(frontier.last_round)}", "warn")
 
 
+def _time(head: TraceHead, start_ns: int, width: int) -> list[Span]:
+    """Return when the round began: since the trace began, and on the wall clock where it has a place there."""
+    since = Span(clock_time(start_ns - head.zero_ns))
+    if head.wall_zero_ns is None:
+        words = f" {shorten(head.clock, 12)} clock" if head.clock == "virtual" else " since the start"
+        return [since, Span(words, "dim")]
+    wall_ns = head.wall_zero_ns + start_ns - head.zero_ns
+    date = f"{day(wall_ns)} " if width >= _FINISHED_FROM_CELLS else ""
+    return [Span(f"{date}{time_of_day(wall_ns, _STEP_NS)}"), Span(" UTC", "dim"), Span("  +", "dim"), since]
+
+
 def _position(scene: Scene, width: int) -> Line:
     head, frame = scene.head, scene.frame
     if head is None:
@@ -87,7 +99,7 @@ def _position(scene: Scene, width: int) -> Line:
         Span(f"  {percent(shown, head.rounds):>7}", "dim"),
     ]
     if frame:
-        left += [_BAR, Span(clock_time(frame.snapshot.start_ns)), Span(f" {shorten(head.clock, 12)} clock", "dim")]
+        left += [_BAR, *_time(head, frame.snapshot.start_ns, width)]
     gaps = Span("no gaps", "dim") if head.gaps == 0 else Span(f"▲ {counted(head.gaps, 'gap')}", "warn")
     left += [_BAR, gaps]
     words, role = scene.badge

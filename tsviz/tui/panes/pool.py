@@ -10,6 +10,7 @@ from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.scene import Scene
 
 _WIDEST_BAR = 60
+_PINNED_BY_PEER = "pd_transfer"
 _STRANGE_WORD_CELLS = 16
 _WORDS_FROM_CELLS = 100
 _PLAN_FROM_CELLS = 132
@@ -64,10 +65,14 @@ def _counts(scene: Scene) -> Line:
     counts = frame.snapshot.counts
     spans = [Span(" state ", "dim")]
     for state in (*COUNTED, *(state for state in counts if state not in COUNTED)):
-        if counts.get(state):
+        if counts.get(state) and state != _PINNED_BY_PEER:
             mark = COUNTED.get(state, UNKNOWN_STATE)
             word = mark.word if state in COUNTED else shorten(state, _STRANGE_WORD_CELLS)
             spans += [Span(f"{mark.glyph} {grouped(counts[state])} ", mark.role), Span(f"{word}   ", "dim")]
+    if counts.get(_PINNED_BY_PEER):  # these are counted in their states already
+        mark = COUNTED[_PINNED_BY_PEER]
+        spans += [Span("of them ", "dim"), Span(f"{mark.glyph} {grouped(counts[_PINNED_BY_PEER])} ", mark.role)]
+        spans.append(Span("pinned by a transfer   ", "dim"))
     if frame.snapshot.retracted and "retracted" not in counts:
         mark = COUNTED["retracted"]
         spans += [Span("this plan ", "dim"), Span(f"{mark.glyph} {grouped(frame.snapshot.retracted)} ", mark.role)]

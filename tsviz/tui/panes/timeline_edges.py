@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tsviz.tui.clean import shorten
 from tsviz.tui.lines import Line, Span, clip
-from tsviz.tui.numbers import counted, duration, grouped, instant
+from tsviz.tui.numbers import counted, day, duration, grouped, instant, time_of_day
 from tsviz.tui.scene import Scene
 from tsviz.tui.strip import LANE_GROUPS, LANE_ORDERS, TIME, Lane, Strip
 
@@ -16,7 +16,7 @@ def title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
     """Return which rounds are shown, how much a column is, which lanes, and how they are ordered and grouped."""
     window = strip.ask.window
     whole = "" if window.size == scene.whole.size else f" of {scene.rounds:,}"
-    text = f"rounds {window.first:,} to {window.last:,}{whole}, {_each(strip)}"
+    text = f"rounds {window.first:,} to {window.last:,}{whole}, {_each(strip)}{_day(scene, strip)}"
     words = _pool(scene, strip) + _lanes(strip, width)
     hints = "   + in  - out  0 all  { } pan  G group  K pool  T time" if width >= _HINTS_FROM else ""
     spans = (Span(f"{'timeline':>{label - 1}} ", "heading"), Span(text, "text"), Span(f"   {words}{hints}", "dim"))
@@ -55,6 +55,17 @@ def _each(strip: Strip) -> str:
     return f"{ask.cells / strip.columns:,.3g} cells a round"
 
 
+def _wall_ns(scene: Scene, strip: Strip) -> int | None:
+    """Return when the trace began, where the axis is one of time and the trace has a place on the wall clock."""
+    return None if scene.head is None or strip.begins_ns is None else scene.head.wall_zero_ns
+
+
+def _day(scene: Scene, strip: Strip) -> str:
+    """Return the day on which the window begins, on the wall clock."""
+    wall_ns = _wall_ns(scene, strip)
+    return "" if wall_ns is None else f" from {day(wall_ns + (strip.time_at(0) or 0))} UTC"
+
+
 def _cell_ns(strip: Strip) -> float:
     first_ns, last_ns = strip.begins_ns or (0, 0)
     return (last_ns - first_ns) / max(strip.ask.cells - 1, 1)
@@ -75,12 +86,14 @@ def axis(scene: Scene, strip: Strip, label: int, here: range) -> Line:
         taken.append((start, end))
         return start, end
 
+    wall_ns = _wall_ns(scene, strip)
     mine = put(f"◆{grouped(scene.round)}", here.start + 1) if here else None
     for cell in (0, cells - 1, *(quarter * cells // 4 for quarter in (2, 1, 3))):
         if cell not in here:  # where one round takes many columns its number stands there already
-            put(_number(strip, cell), cell)
+            put(_number(strip, cell, wall_ns), cell)
     joined = "".join(text)
-    lead = Span(f"{'round' if strip.begins_ns is None else 'time':>{label - 1}} ", "dim")
+    unit = "round" if strip.begins_ns is None else "time" if wall_ns is None else "UTC"
+    lead = Span(f"{unit:>{label - 1}} ", "dim")
     if mine is None:
         return Line((lead, Span(joined, "dim")), "", ("column", 0))
     start, end = mine
@@ -88,8 +101,10 @@ def axis(scene: Scene, strip: Strip, label: int, here: range) -> Line:
     return Line(spans, "", ("column", 0))
 
 
-def _number(strip: Strip, cell: int) -> str:
+def _number(strip: Strip, cell: int, wall_ns: int | None) -> str:
     time_ns = strip.time_at(cell)
+    if time_ns is not None and wall_ns is not None:
+        return time_of_day(wall_ns + time_ns, _cell_ns(strip))
     if time_ns is not None:
         return instant(time_ns, _cell_ns(strip))
     return grouped(strip.ask.window.last if cell == strip.ask.cells - 1 else strip.round_at(cell))

@@ -72,7 +72,11 @@ def at_moment(view: RecordedView, moment: ToMoment) -> AtMoment:
         return AtMoment(moment, None, "the times of this view are not known")
     from tsviz.replay.moments import NoMoment
 
-    found = view.round_at(moment.time_ns, wall=moment.wall)
+    time_ns, head = moment.time_ns, view.head
+    if moment.lacks and head.wall_zero_ns is not None:
+        end_ns = view.snapshot(head.rounds).start_ns - head.zero_ns
+        time_ns = moment.within(head.wall_zero_ns, head.wall_zero_ns + end_ns)
+    found = view.round_at(time_ns, wall=moment.wall)
     if isinstance(found, NoMoment):
         return AtMoment(moment, None, found.reason)
     return AtMoment(moment, found.round, found.note)

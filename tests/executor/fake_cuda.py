@@ -1,0 +1,142 @@
+"""What `torch.cuda` offers, without a GPU: streams and events that log their calls, graphs that really replay.
+
+A capture runs the operations to know them, as `CUDAGraph` does, and takes back what they did: capturing does nothing.
+A replay runs the same operations on the same tensors. So a step that reads a number or a tensor of its first round, and
+not what was put in its place, says a wrong token here as it would on a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from itertools import count
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+
+class FakeEvent:
+    """An event; it has happened once it was recorded."""
+
+    def __init__(self, library, enable_timing) -> None:
+        self.library, self.at = library, None
+        assert enable_timing
+
+    def record(self, stream) -> None:
+        self.at = next(self.library.ticks)
+        self.library.calls.append(("record", stream.name, self))
+
+    def query(self) -> bool:
+        return self.at is not None
+
+    def synchronize(self) -> None:
+        self.library.calls.append(("synchronize", None, self))
+
+    def elapsed_time(self, other) -> float:
+        return float(other.at - self.at)
+
+
+class FakeStream:
+    """A stream; everything enqueued on it has run."""
+
+    def __init__(self, library, priority) -> None:
+        self.library, self.priority = library, priority
+        self.name = len(library.streams)
+        library.streams.append(self)
+
+    def wait_event(self, event) -> None:
+        self.library.calls.append(("wait", self.name, event))
+
+    def synchronize(self) -> None:
+        self.library.calls.append(("drain", self.name, None))
+
+
+class _Recording(TorchDispatchMode):
+    """Keeps every operation with its tensors, and what those that existed before held when they were first written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = []
+        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._own: set[int] = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        for argument, value in zip(func._schema.arguments, args, strict=False):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                self._remember(value)
+        out = func(*args, **kwargs)
+        tensors = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
+        given = {t.untyped_storage().data_ptr() for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)}
+        made = [t for t in tensors if t.untyped_storage().data_ptr() not in given]
+        self._own.update(t.untyped_storage().data_ptr() for t in made)
+        self.operations.append((func, args, kwargs, made))
+        return out
+
+    def take_back(self) -> None:
+        """Undo what was written to tensors that are not the capture's own."""
+        for whole, was in self._before.values():
+            whole.copy_(was)
+
+    def _remember(self, tensor) -> None:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self._own and storage.data_ptr() not in self._before:
+            whole = torch.empty(0, dtype=torch.uint8).set_(storage)
+            self._before[storage.data_ptr()] = (whole, whole.clone())
+
+
+class FakeGraph:
+    """A graph of operations on tensors that stay where they are."""
+
+    def __init__(self, library) -> None:
+        self.library = library
+        self._recording = _Recording()
+
+    def capture_begin(self, pool, capture_error_mode) -> None:
+        assert (pool, capture_error_mode) == (self.library.pool, "thread_local")
+        assert self.library.current is not None, "a graph is captured on a stream of its own"
+        self.library.capturing = self
+        self.library.calls.append(("capture", self.library.current, self))
+        self._recording.__enter__()
+
+    def capture_end(self) -> None:
+        self._recording.__exit__(None, None, None)
+        self.library.capturing = None
+        self._recording.take_back()
+
+    def replay(self) -> None:
+        self.library.calls.append(("replay", self.library.current, self))
+        for func, args, kwargs, made in self._recording.operations:
+            again = [t for t in tree_flatten(func(*args, **kwargs))[0] if isinstance(t, torch.Tensor)]
+            for old, new in zip(made, again if made else (), strict=True):
+                old.copy_(new)
+
+
+class FakeCuda:
+    """What `torch.cuda` offers, keeping a log of the calls."""
+
+    def __init__(self) -> None:
+        self.calls, self.streams, self.ticks = [], [], count(1)
+        self.current = self.capturing = None
+        self.pool = (0, 1)
+
+    def is_available(self) -> bool:
+        return True
+
+    def Stream(self, priority=0):
+        return FakeStream(self, priority)
+
+    def Event(self, enable_timing=False):
+        return FakeEvent(self, enable_timing)
+
+    def CUDAGraph(self):
+        return FakeGraph(self)
+
+    def graph_pool_handle(self):
+        return self.pool
+
+    @contextlib.contextmanager
+    def stream(self, stream):
+        self.current = stream.name
+        yield
+        self.current = None

@@ -1,0 +1,130 @@
+"""Walking through a trace on the main screen: rounds, stops, marks, and what is selected in the pane in focus."""
+
+from __future__ import annotations
+
+from tsviz.replay.stops.story import Entry, RoundStory
+from tsviz.tui.panes.batch import round_rows
+from tsviz.tui.panes.inspector import VIEWS
+from tsviz.tui.panes.phases import entries
+from tsviz.tui.screens.layout import Layout
+
+
+class Walking(Layout):
+    """Turns keys and clicks into moves of the cursor."""
+
+    def action_step(self, rounds: int) -> None:
+        """Step rounds forward, or back."""
+        self.go(self.scene.round + rounds)
+
+    def action_first(self) -> None:
+        """Go to the first round that is recorded."""
+        self.go(max(self.scene.whole.first, 1))
+
+    def action_last(self) -> None:
+        """Go to the last round, of a live trace to the last one when it was opened."""
+        live = self.scene.head is not None and self.scene.head.live and self.scene.follow is None
+        self.go(self.scene.rounds + 1 if live else self.scene.rounds)
+
+    def action_mark(self, step: int) -> None:
+        """Go to the next or previous round of the selected request."""
+        self.seek_mark(step)
+
+    def action_play(self) -> None:
+        """Play, or stop."""
+        self.play_or_stop()
+
+    def action_speed(self, step: int) -> None:
+        """Play faster or slower."""
+        self.change_speed(step)
+
+    def action_stop(self, step: int) -> None:
+        """Step to the next or previous stop."""
+        self.step_stop(step)
+
+    def action_fold(self) -> None:
+        """Open or close the entry at the cursor of the round."""
+        entry = self._entry
+        if entry is not None:
+            self.put(folds=self.scene.folds ^ {entry.stops[0].number})
+
+    def action_move(self, step: int) -> None:
+        """Select the next request of the list, or the next entry of the round; scroll the inspector."""
+        frame = self.scene.frame
+        if self.scene.focus == "inspector":
+            self.focused_pane.scroll_relative(y=step, animate=False)
+        elif frame is not None and self.scene.focus == "round":
+            self._move_in_round(step)
+        elif frame is not None:
+            line = frame.neighbour(self.scene.selected, step)
+            if line is not None:
+                self.select(line.submission, line.request)
+
+    def _move_in_round(self, step: int) -> None:
+        """Walk the entries of the round; where they are not known, the rows of the batch."""
+        frame = self.scene.frame
+        assert frame is not None
+        if isinstance(frame.story, RoundStory):
+            found = entries(frame.story)
+            here = self._entry
+            if found:
+                edge = 0 if step > 0 else len(found) - 1
+                place = edge if here is None else min(max(found.index(here) + step, 0), len(found) - 1)
+                self.put_stop(found[place].stops[0].number)
+            return
+        rows = round_rows(frame.snapshot)
+        at = next((i for i, row in enumerate(rows) if row.submission == self.scene.selected), None)
+        if rows:
+            place = (0 if step > 0 else -1) if at is None else min(max(at + step, 0), len(rows) - 1)
+            self.select(rows[place].submission, rows[place].request)
+
+    @property
+    def _entry(self) -> Entry | None:
+        """The entry at the cursor: that of the stop, else the first of the selected request."""
+        frame, stop = self.scene.frame, self.scene.stop
+        story = frame.story if frame is not None else None
+        if not isinstance(story, RoundStory):
+            return None
+        for entry in entries(story):
+            if stop is not None and entry.stops[0].number <= stop <= entry.stops[-1].end:
+                return entry
+            if stop is None and entry.submission == self.scene.selected:
+                return entry
+        return None
+
+    def action_page(self, step: int) -> None:
+        """One screenful: of requests where the list has the focus, of lines elsewhere."""
+        screenful = max(self.focused_pane.size.height - 1, 1)
+        if self.scene.focus == "requests":
+            self.action_move(step * screenful)
+        else:
+            self.focused_pane.scroll_relative(y=step * screenful, animate=False)
+
+    def action_view(self, view: str) -> None:
+        """Open a view of the inspector."""
+        self.put(view=view)
+        self.action_focus_pane("inspector")
+        self.seek_detail()
+
+    def action_next_view(self, step: int) -> None:
+        """Open the next or previous view of the inspector."""
+        names = list(VIEWS)
+        self.action_view(names[(names.index(self.scene.view) + step) % len(names)])
+
+    def select_submission(self, submission: int) -> None:
+        """Select a request of the round that is shown."""
+        frame = self.scene.frame
+        if frame is None:
+            return
+        line = frame.request(submission)
+        name = (
+            line.request if line else next((r.request for r in frame.snapshot.rows if r.submission == submission), "")
+        )
+        self.select(submission, name)
+
+    def select_named(self, request: str) -> None:
+        """Select the latest request of this id in the round that is shown."""
+        frame = self.scene.frame
+        if frame is not None:
+            found = next((r for r in reversed(frame.snapshot.requests) if r.request == request), None)
+            if found is not None:
+                self.select(found.submission, found.request)
