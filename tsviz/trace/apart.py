@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from . import layout
+from .aside import Aside
 from .backlog import LOOK_SECONDS, Backlog
 from .bundle_folder import check_free
 from .catalogue import PLANS
@@ -38,10 +39,15 @@ from .wire import Encoder
 
 HEADER = struct.Struct("<BHI")
 """Kind, part, length of what follows."""
-OPEN, PART, ENTRY, CLOSE = range(4)
-BUSY_SECONDS, IDLE_SECONDS = 0.002, 0.02
-"""How long entries are left to come together. A plan that is kept is memory which its scheduler finds cold: few rounds
-of it are cheaper for the loop than many (measured: docs/performance.md)."""
+OPEN, PART, ENTRY, CLOSE, LOOP = range(5)
+BUSY_SECONDS, LULL_SECONDS, IDLE_SECONDS = 0.002, 0.005, 0.02
+"""How long entries are left to come together: behind some that were there, behind none, and where none came for long.
+
+A plan that is kept is memory which its scheduler finds cold: few rounds of it are cheaper for the loop than many. A
+loop that waits for a device is read while it waits, and not in its next round (measured: docs/performance.md)."""
+_LULLS = 50
+_FRAMES = 8
+"""So many go into the pipe at once: each write wakes the other process."""
 _SAY_SECONDS = 0.2
 _RESULT = "ExtendResult"
 _START = "import subprocess,sys;subprocess.Popen(sys.argv[1:],start_new_session=True)"
@@ -55,6 +61,8 @@ class _Part:
     backlog: Backlog
     told: bytes
     """What the other end is to know of it; empty once that was sent."""
+    loop: int | None = None
+    """The thread that plans, once the other end knows it."""
 
 
 class ApartWriter:
@@ -113,14 +121,19 @@ class ApartWriter:
 
     def _run(self) -> None:
         try:
+            aside, empty = Aside((0,)), 0
             while not self._stop.is_set():
-                took = self._take_all()
+                aside.look(self._loops(), time.monotonic())
+                empty = 0 if self._take_all() else empty + 1
                 self._pipe.drain()
-                self._bell.wait(BUSY_SECONDS if took else IDLE_SECONDS)
+                self._bell.wait(LULL_SECONDS if 0 < empty <= _LULLS else IDLE_SECONDS if empty else BUSY_SECONDS)
             self._take_all()
             self._pipe.drain_all()
         except BaseException as error:
             self._fail(error)
+
+    def _loops(self) -> list[tuple[int, int]]:
+        return [(os.getpid(), part.loop) for part in self._parts if part.loop is not None]
 
     def _take_all(self) -> bool:
         """Read what is there and send it; return whether there was anything."""
@@ -129,9 +142,19 @@ class ApartWriter:
             if part.told:
                 self._send(PART, number, part.told)
                 part.told = b""
+            if part.loop != part.recorder.loop:
+                part.loop = part.recorder.loop
+                self._send(LOOP, number, _json({"process": os.getpid(), "thread": part.loop}))
+            frames: list[bytes] = []
             while (data := part.recorder.read_one(part.encoder.encode)) is not None:
+                frames.append(HEADER.pack(ENTRY, number, len(data)) + data)
+                # Writing lets the loop have the interpreter. What waits in the pipe is counted in frames.
+                if len(frames) == _FRAMES or self._pipe.waiting:
+                    self._pipe.put(b"".join(frames))
+                    frames.clear()
                 took = True
-                self._send(ENTRY, number, data)
+            if frames:
+                self._pipe.put(b"".join(frames))
         return took
 
     def _watch(self) -> None:

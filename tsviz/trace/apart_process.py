@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .apart import CLOSE, ENTRY, HEADER, OPEN, PART
+from .apart import CLOSE, ENTRY, HEADER, LOOP, OPEN, PART
+from .aside import Aside
 from .backlog import MOST_WAITING
 from .recorder import Recorder
 from .retention import Retention
@@ -23,6 +24,7 @@ from .ring import RingOptions
 from .wire_reader import READER, Decoder, decoded_plan
 from .writer import BundleWriter
 
+_NICE = 5
 _WAIT_SECONDS = 0.01
 """Where `MOST_WAITING` entries wait for the disk nothing is read from the pipe meanwhile: what then waits at the other
 end is dropped there, since only a plan that was not sent can be left out (`backlog.py`)."""
@@ -39,6 +41,7 @@ def write(source: BinaryIO) -> str:
     recorders: list[Recorder] = []
     decoders: list[Decoder] = []
     end: dict[str, Any] | None = None
+    aside, loops = Aside(), list[tuple[int, int]]()
     while writer is None or writer.error is None:
         head = source.read(HEADER.size)
         if len(head) < HEADER.size:
@@ -48,6 +51,7 @@ def write(source: BinaryIO) -> str:
         if len(data) < size:  # killed in the middle of a frame
             break
         if kind == ENTRY:
+            aside.look(loops, time.monotonic())
             recorders[part].append(decoders[part].decode(data))
             while recorders[part].waiting_entries() > MOST_WAITING and writer is not None and writer.error is None:
                 time.sleep(_WAIT_SECONDS)
@@ -67,6 +71,9 @@ def write(source: BinaryIO) -> str:
             told = json.loads(data)
             recorders.append(writer.recorder(**told, event_reader=READER, now_ns=_no_clock, read=decoded_plan))
             decoders.append(Decoder())
+        elif kind == LOOP:
+            told = json.loads(data)
+            loops.append((told["process"], told["thread"]))
         elif kind == CLOSE:
             end = json.loads(data)
     if writer is None:
@@ -78,12 +85,19 @@ def write(source: BinaryIO) -> str:
     return "closed"
 
 
+def _give_way() -> None:
+    """Let the recorded program go first, also where the kernel weighs sessions and not the processes in them."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_NICE))
+
+
 def main() -> None:
     """Write, and say how it ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
-        os.nice(5)
+    _give_way()
     try:
         said = write(sys.stdin.buffer)
     except Exception as error:

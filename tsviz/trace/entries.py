@@ -7,7 +7,9 @@ reach it any more (see `adapters.tokenspeed`). Everything else is taken apart by
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from .rounds import Counters
@@ -52,6 +54,40 @@ class Event(NamedTuple):
     value: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Results that stand one behind the other in a call, as columns; as an iterable it is their events.
+
+    `candidates` is None where none of them has any.
+    """
+
+    requests: Sequence[str]
+    tokens: Sequence[Sequence[int]]
+    candidates: Sequence[Sequence[int]] | None
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def __iter__(self) -> Iterator[Event]:
+        columns = (self.requests, self.tokens, self.candidates or repeat((), len(self.requests)))
+        return (Event(EXTEND_RESULT, *fields) for fields in zip(*columns, strict=True))
+
+
+class Runs:
+    """The events of a call in runs, as they come from another process; as an iterable it is the events."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, runs: Sequence[Results | Sequence[Event]]) -> None:
+        self.runs = runs
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    def __iter__(self) -> Iterator[Event]:
+        return chain.from_iterable(self.runs)
+
+
 class Arrival(NamedTuple):
     """When a request reached the engine: a time, or after another one ended plus a think time."""
 
@@ -93,7 +129,7 @@ class AdvanceEntry(NamedTuple):
 
     time_ns: int
     duration_ns: int
-    events: Sequence[Any]
+    events: Sequence[Any] | Runs
     failure: Failure | None
     held: Mapping[str, int] | None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import add
 from typing import Any
@@ -59,25 +59,32 @@ class EventRows:
 
     def add(self, entry: e.AdvanceEntry, sequence: int, round_: int) -> None:
         """Append the events of a call, which precedes the plan of `round_`."""
+        events = entry.events
         if entry.failure is not None or entry.held is not None:
-            self._add(entry, entry.events, 0, sequence, round_)
+            self._add(entry, events, 0, sequence, round_)
             return
         # Nearly all events are results that land one behind the other: those are taken column by column.
         first = 0
-        for kind, group in groupby(entry.events, type):
-            run = list(group)
-            if kind is not self._result or not self._results(entry, run, first, sequence, round_):
+        for run in events.runs if isinstance(events, e.Runs) else self._runs(events):
+            if not isinstance(run, e.Results) or not self._results(entry, run, first, sequence, round_):
                 self._add(entry, run, first, sequence, round_)
             first += len(run)
 
-    def _results(self, entry: e.AdvanceEntry, run: Sequence[Any], first: int, sequence: int, round_: int) -> bool:
+    def _runs(self, events: Iterable[Any]) -> Iterator[e.Results | list[Any]]:
+        for kind, group in groupby(events, type):
+            run = list(group)
+            if kind is not self._result:
+                yield run
+                continue
+            columns = [v.request_id for v in run], [v.tokens for v in run], [v.spec_candidate_ids for v in run]
+            yield e.Results(*columns)
+
+    def _results(self, entry: e.AdvanceEntry, run: e.Results, first: int, sequence: int, round_: int) -> bool:
         """Append results that all land; returns False, with nothing done, when one is of a request that is not live."""
-        requests = [v.request_id for v in run]
+        requests, tokens, candidates = run.requests, run.tokens, run.candidates
         submissions, held = self._book.submissions(requests), self._held
         if not all(map(held.__contains__, submissions)):
             return False
-        tokens = [v.tokens for v in run]
-        candidates = [v.spec_candidate_ids for v in run]
         count, table, full = len(run), self._table, self._full
         lengths = list(map(len, tokens))
         held.update(zip(submissions, map(add, map(held.__getitem__, submissions), lengths), strict=True))
@@ -95,10 +102,13 @@ class EventRows:
         table["value"].repeat(None, count)
         table["applied"].repeat(True, count)
         table["token_count"].extend(lengths)
-        table["candidate_count"].extend(map(len, candidates))
+        if candidates is None:
+            table["candidate_count"].repeat(0, count)
+        else:
+            table["candidate_count"].extend(map(len, candidates))
         if full:
             table["tokens"].extend(tokens)
-            table["candidates"].extend(candidates)
+            table["candidates"].extend([()] * count if candidates is None else candidates)
         else:
             table["tokens"].repeat_missing(count)
             table["candidates"].repeat_missing(count)
@@ -116,7 +126,7 @@ class EventRows:
         table["cause_round"].extend_optional(causes)
         table["delay_ns"].extend_optional([None if start is None else entry.time_ns - start for start in starts])
 
-    def _add(self, entry: e.AdvanceEntry, raw: Sequence[Any], first: int, sequence: int, round_: int) -> None:
+    def _add(self, entry: e.AdvanceEntry, raw: Iterable[Any], first: int, sequence: int, round_: int) -> None:
         """Append events of any kind, of which `first` is the position of the first one in the call."""
         reader, named = self._reader, self._book.submission
         events: list[e.Event] = [v if type(v) is e.Event else reader[type(v)](v) for v in raw]

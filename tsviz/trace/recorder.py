@@ -49,13 +49,15 @@ class Recorder:
     `now_ns` is the clock of the part, virtual or monotonic.
     """
 
-    __slots__ = ("_arrivals", "_bell", "_entries", "_spent", "append", "now_ns")
+    __slots__ = ("_arrivals", "_bell", "_entries", "_spent", "append", "loop", "now_ns")
 
     def __init__(self, now_ns: Callable[[], int], bell: Bell | None = None) -> None:
         """`bell`: what a reader sleeps at that wants to work while the scheduler plans."""
         self._entries: deque[Entry | Decided] = deque()
         self._spent: list[Entry | Decided] = []
         self._bell = bell
+        self.loop: int | None = None
+        """The id of the thread that first asked for a plan, as the kernel has it."""
         self._arrivals: Mapping[str, Arrival] | None = None
         self.append: Callable[[Entry | Decided], None] = self._entries.append
         self.now_ns = now_ns
@@ -72,6 +74,8 @@ class Recorder:
     def before_plan(self) -> None:
         """Free what was read, where the memory is used again at once, and wake the reader: the scheduler plans next."""
         self._spent.clear()
+        if self.loop is None:
+            self.loop = threading.get_native_id()
         bell = self._bell
         if bell is not None and bell.waits and len(self._entries) >= _RING_ENTRIES:
             bell.ring()

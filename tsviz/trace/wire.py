@@ -11,7 +11,7 @@ its scheduler has just driven out of the caches, so every list is taken once and
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
@@ -120,7 +120,7 @@ class Encoder:
         runs = self._runs(entry.events)
         return (ADVANCE, entry.time_ns, entry.duration_ns, runs, _failure(entry.failure), held)
 
-    def _runs(self, events: Sequence[Any]) -> list[Any]:
+    def _runs(self, events: Iterable[Any]) -> list[Any]:
         """Return runs of events of one class: results as columns, ids None where they are those of the last batch."""
         runs: list[Any] = []
         for kind, group in groupby(events, type):

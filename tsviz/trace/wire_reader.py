@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import marshal
 from array import array
-from collections.abc import Mapping, Sequence
-from itertools import repeat
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,16 +21,8 @@ _STRUCTURAL = slice(1, 7)
 """The fields whose section of the structural digest depends on nothing else."""
 
 
-class ExtendResult(NamedTuple):
-    """A result as the writer reads it: by the names of the public API."""
-
-    request_id: str
-    tokens: Sequence[int]
-    spec_candidate_ids: Sequence[int]
-
-
-READER: e.EventReader = {ExtendResult: lambda v: e.Event(e.EXTEND_RESULT, v.request_id, v.tokens, v.spec_candidate_ids)}
-"""What takes the decoded events apart."""
+READER: e.EventReader = {}
+"""What takes the decoded events apart: they are so already."""
 
 
 def decoded_plan(plan: Any, *, content: bool) -> PlanFields:
@@ -126,15 +117,14 @@ class Decoder:
         self, time_ns: int, duration_ns: int, runs: list[Any], failure: tuple[str, str] | None,
         held: Mapping[str, int] | None,
     ) -> e.AdvanceEntry:  # fmt: skip
-        events: list[Any] = []
+        told: list[e.Results | list[e.Event]] = []
         for run in runs:
             if isinstance(run, tuple):
                 ids, tokens, candidates = run
-                columns = zip(ids or self._fields[0], tokens, candidates or repeat((), len(tokens)), strict=True)
-                events += map(ExtendResult._make, columns)
+                told.append(e.Results(ids or self._fields[0], tokens, candidates))
             else:
-                events += map(e.Event._make, run)
-        return e.AdvanceEntry(time_ns, duration_ns, events, _failed(failure), held)
+                told.append([e.Event._make(event) for event in run])
+        return e.AdvanceEntry(time_ns, duration_ns, e.Runs(told), _failed(failure), held)
 
     def _submit(
         self, time_ns: int, duration_ns: int, specs: list[Any], arrivals: Mapping[str, Any] | None,
