@@ -175,8 +175,9 @@ async def test_the_mouse_does_everything() -> None:
         await settle(pilot)
 
 
-async def test_re_execution_settles_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_re_execution_settles_what_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without decisions parents are ? in round 25; once the round was made again none is, and each page has a turn."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(pages, "_LIVE_REST_S", 0.05)
     async with app_of("bounded-replay", 25, decided=False).run_test(size=SIZES["120x40"]) as pilot:
         screen = await opened(pilot)
