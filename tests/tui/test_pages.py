@@ -68,8 +68,9 @@ async def test_the_pages_of_a_retraction(size: str) -> None:
         compare(pilot.app, f"pages-{size}")
 
 
-async def test_the_pages_of_two_groups() -> None:
+async def test_the_pages_of_two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Round 25 of bounded-replay: each parent with the letter of its group; nothing decided, so much is ?."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))  # others may have derived its decisions
     app = app_of("bounded-replay", 25, decided=False)
     app_size = SIZES["120x40"]
     async with app.run_test(size=app_size) as pilot:
@@ -174,8 +175,9 @@ async def test_the_mouse_does_everything() -> None:
         await settle(pilot)
 
 
-async def test_re_execution_settles_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_re_execution_settles_what_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without decisions parents are ? in round 25; once the round was made again none is, and each page has a turn."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(pages, "_LIVE_REST_S", 0.05)
     async with app_of("bounded-replay", 25, decided=False).run_test(size=SIZES["120x40"]) as pilot:
         screen = await opened(pilot)
