@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.notation import full
+from tests.incidents.scene import Scene
 from tsviz.cli import blame, findings, why
+from tsviz.scheduler import compat
 
 from .conftest import Tsviz
 
@@ -67,6 +70,25 @@ def test_blame_splits_a_request(tsviz: Tsviz) -> None:
     first = [row for row in rows if row["span"] == "ttft"]
     assert first[0]["cause"] == "head_of_line"
     assert sum(row["percent"] for row in first) == pytest.approx(100, abs=0.3)
+
+
+def test_blame_of_who_was_aborted_and_who_was_refused(tsviz: Tsviz, tmp_path: Path) -> None:
+    """B was aborted behind A's prompt: its wait is split; C never fits: it has no time, and that is said."""
+    s = Scene(compat, [full(4)], tmp_path / "scene", page=4, pages=21, budget=8)
+    s.submit("A", 24)
+    s.submit("B", 4)
+    with pytest.raises(ValueError, match="exceeds cache capacity"):
+        s.submit("C", 400)
+    s.rounds(2)
+    s.abort("B")
+    s.rounds(1)
+    s.close()
+    rows = tsviz("blame", tmp_path / "scene", "--request", "B", "--format", "json").json()
+    assert {row["span"] for row in rows} == {"ended_without_token"}
+    assert rows[0]["cause"] == "head_of_line"
+    refused = tsviz("blame", tmp_path / "scene", "--request", "C")
+    assert (refused.code, refused.out) == (0, "")
+    assert "C: the scheduler refused it" in refused.err
 
 
 def test_findings_jump_and_end_with_0(tsviz: Tsviz) -> None:

@@ -86,6 +86,15 @@ def test_a_chunk_in_another_slot_starts_over() -> None:
     assert [tuple(r.values()) for r in rows] == [(False, 0), (True, 0)]
 
 
+def test_who_lost_its_pages_and_is_still_away_has_not_started_over() -> None:
+    """Retracted in rounds 3 and 6 and back in round 5 alone: one start over, two losses of its pages."""
+    turns = [{"round": r, "victim": "x", "outcome": "retracted"} for r in (3, 6)]
+    submitted = [{"request": "x", "round": 1, "accepted": True}]
+    locked = _only([_step(1, 0, 8, 8), _step(5, 0, 9, 9)], submissions=submitted, retractions=turns)
+    asked = "SELECT retractions, (SELECT count(*) FROM retractions WHERE victim = 'x') AS lost FROM requests"
+    assert locked.query(asked)[0].to_pylist() == [{"retractions": 1, "lost": 2}]
+
+
 def test_a_restart_that_the_runtime_asked_for() -> None:
     """A Retract event between two rows is the cause of the restart and its round is known."""
     events = [{"round": 3, "kind": "retract", "request": "x", "submission": 0}]

@@ -13,7 +13,7 @@ from tests.conformance.notation import full
 from tests.incidents.scene import Scene
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
-from tsviz.replay.lost.blame import AGAIN, OPEN, OWN_CAUSES, TPOT, TTFT, Lost, blame, class_of, shares
+from tsviz.replay.lost.blame import AGAIN, CUT_OFF, OPEN, OWN_CAUSES, TPOT, TTFT, Lost, blame, class_of, shares
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.why.answer import facts_of
 from tsviz.scheduler import compat
@@ -27,7 +27,8 @@ def measured(bundle: Bundle) -> dict[int, dict[str, Any]]:
     """The times of each request as the SQL view `requests` has them, by submission."""
     locked = Locked(Catalog([bundle]))
     try:
-        rows = locked.query("SELECT submission, ttft_ns, tpot_ns, generated_tokens FROM requests")[0].to_pylist()
+        columns = "submission, accepted, ttft_ns, tpot_ns, end_ns - arrival_ns AS life_ns"
+        rows = locked.query(f"SELECT {columns} FROM requests")[0].to_pylist()
     finally:
         locked.close()
     return {row["submission"]: row for row in rows}
@@ -44,6 +45,10 @@ def adds_up(lost: list[Lost], times: dict[int, dict[str, Any]]) -> None:
         assert all(run.first_round <= run.last_round for run in one.longest.values())
     first = {one.submission: one.span_ns for one in lost if one.phase == TTFT}
     assert first == {s: row["ttft_ns"] for s, row in times.items() if row["ttft_ns"] is not None}
+    cut_off = {one.submission: one.span_ns for one in lost if one.phase == CUT_OFF}
+    without = {s: row for s, row in times.items() if row["accepted"] and row["ttft_ns"] is None}
+    assert cut_off == {s: row["life_ns"] for s, row in without.items() if row["life_ns"] is not None}
+    assert {one.submission for one in lost if one.phase == OPEN} == without.keys() - cut_off.keys()
     later = {one.submission: one.span_ns / one.tokens for one in lost if one.phase == TPOT}
     assert later == pytest.approx({s: row["tpot_ns"] for s, row in times.items() if row["tpot_ns"] is not None})
 
@@ -96,6 +101,25 @@ def test_a_wait_has_the_time_of_its_rounds(tmp_path: Path) -> None:
     # A's 24 tokens go in rounds 1 to 3; its last chunk uses the budget up.
     assert rows["B"].causes[d.HEAD_OF_LINE] == starts[2] - starts[0]
     assert rows["B"].causes[d.BUDGET_SPENT] == starts[3] - starts[2]
+
+
+def test_an_aborted_wait_is_split_up_to_the_abort(tmp_path: Path) -> None:
+    """B waits behind A in rounds 1 and 2 and is aborted in front of the third: it was in line all the time."""
+    s = Scene(compat, [full(4)], tmp_path / "scene", page=4, pages=21, budget=8)
+    s.submit("A", 24)
+    s.submit("B", 4)
+    s.rounds(2)
+    s.abort("B")
+    s.rounds(2)
+    s.close()
+    part = open_bundle(tmp_path / "scene").parts[0]
+    starts = part.table("rounds")["start_ns"].to_pylist()
+    (one,) = (one for one in blame(facts_of(part, None)) if one.request == "B")
+    assert one.phase == CUT_OFF
+    assert one.causes[d.HEAD_OF_LINE] == one.end_ns - starts[0]
+    assert starts[1] < one.end_ns < starts[2]
+    run = one.longest[d.HEAD_OF_LINE]
+    assert (run.first_round, run.last_round) == (1, 2)
 
 
 def test_rows_that_compute_again_are_told_apart(shared_indexes: None) -> None:

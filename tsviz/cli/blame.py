@@ -27,7 +27,8 @@ def command(trace: str, request: str | None, by: str, form: str) -> None:
     tsviz blame traces/head-of-line --by class             chats against reports
 
     What became of a request in a round holds from that plan to the next; the causes of a span add up to it exactly.
-    `mean_ns` is a request for ttft, a token for tpot.
+    A request without a first token is split from its arrival to the end of the trace (no_first_token), or to the call
+    that ended it, an abort mostly (ended_without_token). `mean_ns` is a token for tpot, a request for the others.
     """
     from tsviz.replay.lost.blame import blame, left_out, shares
     from tsviz.replay.why.answer import facts_of
@@ -56,6 +57,9 @@ def command(trace: str, request: str | None, by: str, form: str) -> None:
         for s in found
     ]  # fmt: skip
     if not rows:
-        click.echo("no request of this trace has a span to split", err=True)
+        if request is not None and chosen is not None and not any(facts.life.accepted[s] for s in chosen):
+            click.echo(f"{request}: the scheduler refused it, so that it has no time to split", err=True)
+        elif not unknown:
+            click.echo("no request of this trace has a span to split", err=True)
         return
     print_rows(rows, form)

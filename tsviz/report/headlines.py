@@ -44,22 +44,29 @@ class Outcome:
     accepted: int
     finished: int
     aborted: int
+    failed: int
     retractions: int
 
     @property
     def open(self) -> int:
         """Requests that had not ended when the recording did."""
-        return self.accepted - self.finished - self.aborted
+        return self.accepted - self.finished - self.aborted - self.failed
+
+    @property
+    def cut_off(self) -> list[str]:
+        """Those that ended without finishing, in words: `12 aborted`, `1 failed`."""
+        return [f"{n:,} {word}" for n, word in ((self.aborted, "aborted"), (self.failed, "failed")) if n]
 
 
 def outcome_of(source: Source) -> Outcome:
     """Return how the requests of a part ended."""
     row = source.row(
         "count(*) AS accepted, count(*) FILTER (ended_by IN ('finish', 'succeeded')) AS finished,"
-        " count(*) FILTER (ended_by IN ('abort', 'failed')) AS aborted", "requests", "accepted",
+        " count(*) FILTER (ended_by = 'abort') AS aborted, count(*) FILTER (ended_by = 'failed') AS failed",
+        "requests", "accepted",
     )  # fmt: skip
     gone = source.row("coalesce(sum(retracted_requests), 0)::BIGINT AS n", "rounds")
-    return Outcome(row["accepted"], row["finished"], row["aborted"], gone["n"])
+    return Outcome(row["accepted"], row["finished"], row["aborted"], row["failed"], gone["n"])
 
 
 def headlines(source: Source, part: SubjectPart, ended: str) -> list[Headline]:
@@ -67,7 +74,7 @@ def headlines(source: Source, part: SubjectPart, ended: str) -> list[Headline]:
     outcome = outcome_of(source)
     found = [one.ended for one in part.checked if isinstance(one.ended, Finding)]
     says = [_ends(outcome, found, ended)]
-    for spans in (_latency(source), _waits(part), _retractions(source, outcome), _cache(source)):
+    for spans in (_latency(source, outcome), _waits(part), _retractions(source, outcome), _cache(source)):
         says += spans
     return says
 
@@ -76,8 +83,8 @@ def _ends(outcome: Outcome, found: list[Finding], ended: str) -> Headline:
     if not outcome.accepted:
         return Headline("plain", "No request was taken in.")
     if not outcome.open:
-        rest = f", {counted(outcome.aborted, 'is', 'are')} aborted" if outcome.aborted else ""
-        return Headline("good", f"{counted(outcome.accepted, 'request')}: {outcome.finished:,} finish{rest},"
+        ends = ", ".join((f"{outcome.finished:,} finished", *outcome.cut_off))
+        return Headline("good", f"{counted(outcome.accepted, 'request')}: {ends},"
                                 " none is left open.")  # fmt: skip
     of = f"{outcome.open:,} of {counted(outcome.accepted, 'request')}"
     endless = sorted((f for f in found if f.name in ENDLESS), key=lambda f: ENDLESS.index(f.name))
@@ -86,18 +93,23 @@ def _ends(outcome: Outcome, found: list[Finding], ended: str) -> Headline:
         label = "can never be scheduled" if first.name == "never_fits" else check_label(first.name)
         since = "" if first.name == "never_fits" else f" from round {first.first_round:,} to {first.last_round:,}"
         return Headline("bad", f"{of} never finish: {label}{since}.")
-    return Headline(
-        "warn", f"{of} had not ended when the {'slice did' if ended == SLICE else f'recording did ({ended})'}."
-    )
+    when = "slice did" if ended == SLICE else f"recording did ({ended})"
+    rest = f"; {', '.join((f'{outcome.finished:,} finished', *outcome.cut_off))}" if outcome.cut_off else ""
+    return Headline("warn", f"{of} had not ended when the {when}{rest}.")
 
 
-def _latency(source: Source) -> list[Headline]:
+def _latency(source: Source, outcome: Outcome) -> list[Headline]:
     ttft = source.row("*", "ttft")
     if not ttft or not ttft["requests"]:
         return []
+    of = (
+        f"The first token of {ttft['requests']:,} of {outcome.accepted:,} requests is recorded: half of them have it"
+        if ttft["requests"] < outcome.accepted
+        else "Half of the requests have their first token"
+    )
     says = (
-        f"Half of the requests have their first token within {duration(ttft['p50_ns'])}, 99 in 100 within"
-        f" {duration(ttft['p99_ns'])}; the longest takes {duration(ttft['max_ns'])}."
+        f"{of} within {duration(ttft['p50_ns'])}, 99 in 100 within {duration(ttft['p99_ns'])};"
+        f" the longest takes {duration(ttft['max_ns'])}."
     )
     return [Headline("plain", says)]
 
@@ -135,7 +147,8 @@ def _cache(source: Source) -> list[Headline]:
 
 
 def _latency_tile(name: str, row: Row) -> Tile:
-    return Tile(name, duration(row.get("p50_ns")), f"in half; 99 in 100: {duration(row.get('p99_ns'))}")
+    half = f"in half of {row['requests']:,}" if row.get("requests") else "in half"
+    return Tile(name, duration(row.get("p50_ns")), f"{half}; 99 in 100: {duration(row.get('p99_ns'))}")
 
 
 def tiles(source: Source, ended: str) -> list[Tile]:
@@ -148,9 +161,10 @@ def tiles(source: Source, ended: str) -> list[Tile]:
     tax = source.row("tax", "recompute_tax")
     again = f"{percent(tax['tax'])} of prefill again" if tax.get("tax") else "for want of pages"
     rate = rounds["t"] / (rounds["ns"] / 1e9) if rounds["t"] and rounds["ns"] else None
+    rest = [*outcome.cut_off, *([f"{outcome.open:,} open"] if outcome.open else [])]
     return [
         Tile("requests finished", f"{outcome.finished:,}", f"of {outcome.accepted:,}"
-             + (f"; {outcome.open:,} open" if outcome.open else ""), "warn" if outcome.open else "good"),
+             + (f"; {', '.join(rest)}" if rest else ""), "warn" if outcome.open else "good"),
         Tile("rounds", f"{rounds['n']:,}", f"in {duration(rounds['ns'])}, {ended}"),
         _latency_tile("time to first token", ttft),
         _latency_tile("time per token", tpot),

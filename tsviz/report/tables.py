@@ -41,7 +41,7 @@ def _requests(source: Source) -> Table:
     return Table(
         f"Requests that never ended, then the longest to their first token; {_MOST} at most",
         ("request", "submitted", "first row", "ended", "by", "first token", "a token", "prompt", "generated", "hit",
-         "retracted", "computed again"), cells, frozenset((1, 2, 3, 5, 6, 7, 8, 9, 10, 11)),
+         "started over", "computed again"), cells, frozenset((1, 2, 3, 5, 6, 7, 8, 9, 10, 11)),
     )  # fmt: skip
 
 

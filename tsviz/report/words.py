@@ -22,6 +22,7 @@ SPAN_LABELS = {
     "ttft": "to the first token",
     "tpot": "between tokens",
     "no_first_token": "without a first token",
+    "ended_without_token": "ended without a token",
 }
 
 

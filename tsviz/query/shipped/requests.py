@@ -170,7 +170,13 @@ REQUESTS = Relation(
         ("max_new_tokens", "declared budget; 0 is undeclared"),
         ("generated_tokens", "tokens that landed"),
         ("hit_tokens", "prefix hit of its first admission; null of `carried` requests"),
-        ("retractions", "how often it started over; null of `carried` requests"),
+        (
+            "retractions",
+            "how often it started over, the number of its rows in `restarts`; null of `carried` requests. The screen,"
+            " `why` and `findings` count how often it lost its pages: once more, if it has not come back by the end."
+            " Those are the rows of `retractions` with outcome 'retracted' and this victim, where decisions are known,"
+            " and, on the screen, its events `retract`",
+        ),
         ("recomputed_tokens", "positions that prefill rows computed again; null of `carried` requests"),
     ),
     f"""

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tsviz.replay.rows.lifetimes import Longs, column
+from tsviz.replay.rows.lifetimes import ENDS, Longs, among, column
 from tsviz.replay.rows.rows_from import pieces, some
 from tsviz.replay.why.facts import Facts
 from tsviz.scheduler import decisions as d
 
-TTFT, TPOT, OPEN = "ttft", "tpot", "no_first_token"
-"""Spans: arrival to first token; first landing to last; arrival to the end of the trace when no token landed."""
-PHASES = (TTFT, TPOT, OPEN)
+TTFT, TPOT, OPEN, CUT_OFF = "ttft", "tpot", "no_first_token", "ended_without_token"
+"""Spans: arrival to first token; first landing to last; when no token landed, arrival to the end of the trace, or to
+the call that ended the request (`abort`, mostly)."""
+PHASES = (TTFT, TPOT, OPEN, CUT_OFF)
 
 AT_ENGINE = "not_submitted"
 """From arrival to the submit call."""
@@ -160,10 +161,13 @@ class _Times:
         self._arrival: Longs = np.where(no_arrival, self._submitted, column(submissions, "arrival_ns"))
         self._tokens, self._first_tokens = np.zeros(life.count, np.int64), np.zeros(life.count, np.int64)
         first_seq, last_seq = np.full(life.count, -1, np.int64), np.full(life.count, -1, np.int64)
-        for events in pieces(part, "events", ("round", "applied", "token_count", "submission", "call_seq")):
+        ended: Longs = np.full(life.count, np.iinfo(np.int64).max)
+        for events in pieces(part, "events", ("round", "kind", "applied", "token_count", "submission", "call_seq")):
             applied = np.array(events["applied"].to_numpy(zero_copy_only=False), np.bool_)
             tokens = np.where(applied, column(events, "token_count"), 0).astype(np.int64)
             owner = column(events, "submission").astype(np.int64)
+            ends = applied & among(events, "kind", ENDS) & (owner >= 0)
+            np.minimum.at(ended, owner[ends], column(events, "call_seq").astype(np.int64)[ends])
             rows = np.flatnonzero((tokens > 0) & (owner >= 0))
             owner, tokens, landed = owner[rows], tokens[rows], column(events, "call_seq").astype(np.int64)[rows]
             np.add.at(self._tokens, owner, tokens)
@@ -172,9 +176,10 @@ class _Times:
             first_seq[owner[new]] = landed[new]
             with_first = landed == first_seq[owner]
             np.add.at(self._first_tokens, owner[with_first], tokens[with_first])
-        self._first, self._last = (
+        end_seq = np.where(ended == np.iinfo(np.int64).max, -1, ended)
+        self._first, self._last, self._ended = (
             np.where(at_seq < 0, -1, time[np.minimum(np.searchsorted(seq, at_seq), len(time) - 1)] if len(time) else -1)
-            for at_seq in (first_seq, last_seq)
+            for at_seq in (first_seq, last_seq, end_seq)
         )
         begun = (first_seq >= 0) & (first_seq < seq[0]) if len(seq) else first_seq >= 0
         self._untimed = begun | (self._before & no_arrival)
@@ -189,12 +194,13 @@ class _Times:
         if self.untimed(submission):
             return []
         name = self._facts.life.names[submission]
-        arrival, first, last = (int(t[submission]) for t in (self._arrival, self._first, self._last))
+        arrival, first, last, ended = (
+            int(t[submission]) for t in (self._arrival, self._first, self._last, self._ended)
+        )
         if first < 0:
-            if self._facts.ended(submission) is not None:
-                return []
-            end = max(arrival, self._end_of_trace)
-            return [Lost(name, submission, OPEN, arrival, end, 0, *self._split(submission, arrival, end))]
+            phase = OPEN if ended < 0 else CUT_OFF
+            end = max(arrival, self._end_of_trace if ended < 0 else ended)
+            return [Lost(name, submission, phase, arrival, end, 0, *self._split(submission, arrival, end))]
         found = [Lost(name, submission, TTFT, arrival, first, 1, *self._split(submission, arrival, first))]
         later = int(self._tokens[submission] - self._first_tokens[submission])
         if later:

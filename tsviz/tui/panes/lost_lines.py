@@ -19,6 +19,7 @@ PHASES = {
     "ttft": ("time to first token", "request"),
     "tpot": ("time between tokens", "token"),
     "no_first_token": ("no first token by the end of the trace", "request"),
+    "ended_without_token": ("ended without a first token", "request"),
 }
 _NAME_CELLS, _PERCENT_CELLS, _TIME_CELLS, _PER_CELLS = 30, 8, 12, 20
 _PER_FROM_CELLS, _BAR_FROM_CELLS = 72, 34
