@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from tests.trace import lives
 from tsviz.replay.diff.compare import diff
 from tsviz.replay.findings.scan import BY_NAME, check_part
 from tsviz.replay.lost.blame import BEFORE_SLICE, blame, left_out
@@ -24,6 +27,8 @@ from tsviz.replay.why.answer import facts_of
 from tsviz.replay.why.causes import retraction
 from tsviz.scheduler import compat as twin
 from tsviz.trace import compact
+from tsviz.trace.catalogue import DECISIONS
+from tsviz.trace.decided import DECIDED
 from tsviz.trace.reader import Bundle, open_bundle
 
 from .apart_runs import locked, record
@@ -210,3 +215,32 @@ def test_rounds_outside_the_trace_are_refused(whole: Bundle, tmp_path: Path) -> 
     with pytest.raises(BadRange, match="B <= 140, found 100:200"):
         write_slice(whole, whole.parts[0], 100, 200, tmp_path / "no")
     assert not (tmp_path / "no").exists()
+
+
+def test_a_slice_carries_what_recorded_decisions_left_open_at_its_start(tmp_path: Path) -> None:
+    """Verdicts that hold, states, reserves and operations that are out in front of its first plan, and no more."""
+
+    def storage(config: Any) -> None:
+        config.num_host_pages, config.enable_l3_storage = 40, True
+
+    lives.record(twin, tmp_path / "whole", 505, tokens="identity", steps=200, tune=storage, level=DECISIONS)
+    whole = open_bundle(tmp_path / "whole")
+    facts = facts_of(whole.parts[0], None)
+    seen = set()
+    for first in range(10, whole.parts[0].last_round - 3, 9):
+        write_slice(whole, whole.parts[0], first, first + 3, tmp_path / f"{first}")
+        cut = open_bundle(tmp_path / f"{first}").parts[0]
+        here = facts_of(cut, None)
+        live = facts.live(first)
+        assert [here.life.names[s] for s in here.live(first)] == [facts.life.names[s] for s in live]
+        for new, old in zip(here.live(first), live, strict=True):
+            assert here.state(new, first, 0) == facts.state(old, first, 0)
+            for round_ in range(first, min(first + 4, int(facts.life.end_round[old]))):
+                one, two = here.verdict(new, round_), facts.verdict(old, round_)
+                assert one is not None and two is not None
+                assert one == replace(two, since_round=max(two.since_round, first))
+        assert here.tickets(first, 0) == facts.tickets(first, 0)
+        items = [r["item"] for name in DECIDED for r in cut.table(name).to_pylist() if r["round"] == first]
+        assert len(set(items)) == len(items)
+        seen |= {bool(live), *(ticket.kind for ticket in here.tickets(first, 0))}
+    assert True in seen and len(seen) > 2

@@ -12,6 +12,7 @@ from tests.trace.lives import record
 from tsviz.replay.reexecution.filled import fill
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.ring.join import PartRing
+from tsviz.replay.rows.lifetimes import ENDS
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
 from tsviz.trace import layout, privacy
@@ -52,6 +53,23 @@ def rows_of(part: Part, name: str, first: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def verdicts_of(part: Part, first: int) -> dict[tuple[str, int], tuple[str, str, str, int]]:
+    """Return what holds of each request that is there at a plan from a round on: a row until the request's next one."""
+    runs: dict[int, dict[int, dict[str, Any]]] = {}
+    for row in part.table("verdicts").to_pylist() if part.level == DECISIONS else ():
+        runs.setdefault(row["submission"], {})[row["round"]] = row
+    ends = {r["submission"]: r["round"] for r in part.table("events").to_pylist() if r["kind"] in ENDS and r["applied"]}
+    found = {}
+    for submission, rows in runs.items():
+        holds: dict[str, Any] = {}
+        for round_ in range(1, min(part.last_round + 1, ends.get(submission, part.last_round + 1))):
+            holds = rows.get(round_, holds)
+            if holds and round_ >= first:
+                said = holds["cause"], holds["holder"], holds["rule"], holds["op_id"]
+                found[holds["request"], round_] = said
+    return found
+
+
 MADE = ("operations", "table_changes", "zeroed", "transfers")
 
 
@@ -63,7 +81,7 @@ def test_what_is_kept_is_the_recording_from_there_on_and_makes_its_plans_again(
     real: ModuleType, tmp_path: Path, role: str, tokens: str, level: str
 ) -> None:
     """Segment by segment is dropped; each time the rest has every row of the plain recording, and verifies."""
-    module, names = (compat, (*MADE, "admissions", "verdicts")) if level == DECISIONS else (real, MADE)
+    module, names = (compat, (*MADE, "admissions")) if level == DECISIONS else (real, MADE)
     for seed in (501 if role == "D" else 505,):
         home = tmp_path / f"{seed}.ring"
         record(module, home, seed, role=role, tokens=tokens, steps=STEPS, tune=storage, ring=RING, level=level)
@@ -79,9 +97,10 @@ def test_what_is_kept_is_the_recording_from_there_on_and_makes_its_plans_again(
             assert verify(part, compat).complete
             for name in ("calls", "rounds", "events", *names):
                 assert rows_of(part, name, first) == rows_of(plain, name, first), (name, first)
+            assert verdicts_of(part, first) == verdicts_of(plain, first)
             gaps = {row["table"]: row for row in part.table("gaps").to_pylist()}
             assert all(row["last_round"] == first - 1 and row["reason"] == privacy.RING for row in gaps.values())
-            for name in ("calls", "rounds", *names):
+            for name in ("calls", "rounds", "verdicts", *names):
                 before = sum(row["round"] < first for row in plain.table(name).to_pylist())
                 assert (gaps[name]["dropped_rows"] if name in gaps else 0) == before
             if len(ring.segments()) < (3 if not dropped else 2):

@@ -13,8 +13,10 @@ from tests.tui.helpers import compare, compare_both, rest, screen_text
 from tsviz.replay.survey.ask import Extent, Failed, Progress
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.causes import CAUSES
+from tsviz.tui.panes.known import title
 from tsviz.tui.screens.lost import LostScreen
 from tsviz.tui.screens.main import MainScreen
+from tsviz.tui.study import Known
 
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
 
@@ -131,6 +133,13 @@ async def test_ways_to_ask_anew() -> None:
         assert screen.message.startswith("There is one list here")
         await pilot.press("ctrl+c")
         assert screen.message == "Nothing is at work."
+
+
+def test_the_title_counts_rounds_from_the_first_that_is_kept() -> None:
+    """Of rounds 757 to 1,500, which a ring kept, there are 744."""
+    extent = Extent("F/0", "recorded", 1_500, 1_500, first_round=757)
+    _, ground = title("Lost time", "ring", Known(extents=(extent,)), (), 120)
+    assert "recorded, all 744 rounds" in "".join(span.text for span in ground.spans)
 
 
 def test_every_cause_has_a_mark() -> None:

@@ -2,7 +2,8 @@
 
 A slice holds everything that was recorded for its rounds and, of the requests that live at its start, what opening and
 stepping asks of their past: their submission, results and pages, their last row, and their block tables in full as
-fresh `table_changes` of the round before the first. Requests that had ended are gone and the others numbered anew; who
+fresh `table_changes` of the round before the first; where decisions are recorded, what they left open
+(`carried.py`). Requests that had ended are gone and the others numbered anew; who
 was retracted at the start had no pages left and shows as waiting.
 It also holds the state of the twin at its start as a keyframe, so that its rounds are made again and proven. Where the
 twin leaves the recording before that, or the recording has no start, there is none: such a slice opens, steps and takes
@@ -35,6 +36,7 @@ from tsviz.trace.reader import Bundle, Part
 from tsviz.trace.rounds import BookState
 from tsviz.trace.segments import HotSegments
 
+from .carried import with_carried
 from .view import open_view
 
 
@@ -54,6 +56,8 @@ class Sliced:
     rows: dict[str, int]
     no_keyframe: str
     """Why it cannot be re-executed; empty when it can."""
+    carried_verdicts: int
+    """Rows of verdicts that are not of the recording: what holds at the start begins anew there."""
 
 
 def write_slice(
@@ -83,6 +87,9 @@ def write_slice(
     tables["operations"] = pa.concat_tables([past, tables["operations"]])
     base = _base(block_tables, life, holding, first)
     tables["table_changes"] = pa.concat_tables([base, tables["table_changes"]])
+    ended = life.end_round[kept] <= first
+    decided, anew = with_carried(part, tables, kept, kept[~ended], first)
+    tables |= decided
     numbers = np.full(life.count + 1, -1, np.int64)
     numbers[kept] = np.arange(len(kept))
     tables = {name: _renumbered(table, numbers) for name, table in tables.items()}
@@ -96,7 +103,8 @@ def write_slice(
         raise
     rows_written = {name: rows.num_rows for name, rows in tables.items() if rows.num_rows}
     carried = tuple(kept.tolist())
-    return Sliced(first, last, len(kept), carried, rows_written, keyframe if isinstance(keyframe, str) else "")
+    why = keyframe if isinstance(keyframe, str) else ""
+    return Sliced(first, last, len(kept), carried, rows_written, why, anew)
 
 
 def _write(bundle: Bundle, part: Part, tables: dict[str, pa.Table], first: int, last: int, out: Path) -> None:

@@ -41,8 +41,11 @@ class Lane:
 
 def lanes_of(source: Source, axis: Axis, decided: bool) -> dict[int, list[Segment]]:
     """Return the phases of all accepted requests by submission, in order of submission."""
-    marks = sorted([*_carried_marks(source), *(_decided_marks(source) if decided else _recorded_marks(source))],
-                   key=lambda mark: mark[:2])  # fmt: skip
+    stood = _carried_marks(source)
+    begin = {submission: round_ for submission, round_, _ in stood}
+    own = _decided_marks(source) if decided else _recorded_marks(source)
+    inside = [(submission, max(round_, begin.get(submission, round_)), phase) for submission, round_, phase in own]
+    marks = sorted([*stood, *inside], key=lambda mark: mark[:2])
     ends = {r["submission"]: r["end_round"] for r in source.rows("submission, end_round", "requests", "accepted")}
     found: dict[int, list[Segment]] = {}
     for submission, group in groupby(marks, key=lambda mark: mark[0]):

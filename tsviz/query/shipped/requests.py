@@ -7,7 +7,8 @@ from .definition import ENDS, PART, SUBMISSION, Relation
 CARRIED = Relation(
     "carried",
     "a row a request that lived before the first round of a slice, or of what a flight recorder kept: what it did"
-    " before is not recorded, and is null in the other relations; `operations`, `events` and `table_changes` have rows"
+    " before is not recorded, and is null in the other relations; `operations`, `events`, `table_changes` and,"
+    " where decisions are recorded, `states`, `reserves` and `tickets` have rows"
     " of such requests from before that round, which say where they stood",
     (
         ("submission", "number of the request"),

@@ -18,7 +18,7 @@ VERDICT_RUNS = Relation(
     "a row a run of rounds in which the same became of a request; only where decisions are known",
     (
         *_VERDICT,
-        ("since_round", "first round of the run"),
+        ("since_round", "first round of the run; that of a slice where it holds since before"),
         ("until_round", "last round of the run: before its next one, its end, or the last round that is known"),
         ("rounds", "how many rounds these are"),
     ),

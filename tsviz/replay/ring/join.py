@@ -122,12 +122,16 @@ class PartRing(KeptPart):
             dropped = self._dropped + Counter(
                 {name: _inside(rows, begin, first) for name, rows in part.tables.items() if name != "keyframes"}
             )
+            if begin < first:
+                dropped["verdicts"] -= self._carried_verdicts
             kept = [int(ids[number]) for number in sliced.submissions]
             said = sliced.no_keyframe
-            layout.write_json(made / IDS, {"ids": kept, "dropped": dict(dropped), "said": said})
+            told = {"ids": kept, "dropped": dict(dropped), "said": said, "carried_verdicts": sliced.carried_verdicts}
+            layout.write_json(made / IDS, told)
             made.rename(self._kept / new.name)
         gone = self._sealed
         self._sealed, self._dropped, self.said = self._kept / new.name, dropped, said
+        self._carried_verdicts = sliced.carried_verdicts
         for path in (gone, *old, new):
             if path is not None:
                 shutil.rmtree(path, ignore_errors=True)

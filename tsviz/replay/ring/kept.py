@@ -44,11 +44,13 @@ class KeptPart:
         self.said = ""
         """Why the oldest segment has no keyframe; empty when it has one, or is the recording's first."""
         self._dropped: Counter[str] = Counter()
+        self._carried_verdicts = 0
         self._sealed = self.newest_sealed()
         if self._sealed is not None:
             told = layout.read_json(self._sealed / IDS)
             self._dropped.update(told["dropped"])
             self.said = told["said"]
+            self._carried_verdicts = int(told.get("carried_verdicts", 0))  # a seal of an older version carried none
 
     def newest_sealed(self) -> Path | None:
         """Return the sealed segment there is now; while it is the same nothing was dropped."""

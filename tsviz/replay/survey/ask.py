@@ -43,6 +43,8 @@ class Extent:
     note: str = ""
     lacks: str = ""
     """What its figures are without: rounds whose plans were dropped while recording."""
+    first_round: int = 1
+    """Where it begins: later than 1 for a slice and for what a ring kept."""
 
     @property
     def complete(self) -> bool:
@@ -204,21 +206,21 @@ def _extent(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Index | None]
     from tsviz.replay.reexecution.index import build_index, open_index
     from tsviz.trace.gaps import LostRounds
 
-    name, last = f"{part.node}/{part.rank}", part.last_round
+    name, first, last = f"{part.node}/{part.rank}", part.meta.get("starts_at", 1), part.last_round
     lacks = LostRounds(part.table("gaps")).uncounted()
     if part.level == "decisions":
-        return Extent(name, RECORDED, last, last, lacks=lacks), None
+        return Extent(name, RECORDED, last, last, lacks=lacks, first_round=first), None
 
     def step(done: int, rounds: int) -> None:
         tell(Progress("rounds re-executed", done, rounds))
 
     index = build_index(part, progress=step) if derive else open_index(part)
     if index is None:
-        return Extent(name, NONE, 0, last, lacks=lacks), None
+        return Extent(name, NONE, 0, last, lacks=lacks, first_round=first), None
     note = "" if index.divergence is None else f"the twin leaves the recording in round {index.divergence.round:,}"
     if not index.last_round:
-        return Extent(name, NONE, 0, last, note, lacks), None
-    return Extent(name, DERIVED, index.last_round, last, note, lacks), index
+        return Extent(name, NONE, 0, last, note, lacks, first), None
+    return Extent(name, DERIVED, index.last_round, last, note, lacks, first), index
 
 
 def looked(checked: Checked) -> Looked:

@@ -113,6 +113,12 @@ def _error(facts: Facts, submission: int) -> str:
     return "" if call is None else str(call["error"] or "")
 
 
+def _begins(facts: Facts, submission: int, since: int) -> str:
+    """Return words for a run that is known from the first round of a slice on only, and may be longer."""
+    begin = facts.part.meta.get("starts_at", 1)
+    return ", where this trace begins" if since == begin and facts.life.submitted[submission] < begin else ""
+
+
 def _words(facts: Facts, link: Link, round_: int) -> str:
     said = link.said
     if said is None:
@@ -195,7 +201,7 @@ def _paragraph(facts: Facts, found: Chain, round_: int, since: int, cycle: Cycle
         took = facts.elapsed_ns(since, round_)
         parts.append(
             f"It has had none since round {since:,} ({counted(round_ - since + 1, 'round')}, {took / 1e6:,.1f} ms);"
-            f" this cause holds since round {said.since_round:,}."
+            f" this cause holds since round {said.since_round:,}{_begins(facts, first.submission, said.since_round)}."
         )
     if found.cycle:
         parts.append(f"The chain of holders is a cycle: {_ring_words(found.cycle)}.")

@@ -48,6 +48,9 @@ def _extent(extent: Extent) -> tuple[Span, ...]:
     if extent.source == "none":
         return (Span("? not known", "warn"), Span(f": {extent.note or 'D re-executes the trace for them'}", "dim"))
     mark, role = ("●", "good") if extent.complete else ("▲", "warn")
-    reach = "all" if extent.complete else f"up to round {grouped(extent.decided_round)} of"
-    words = f"{mark} {extent.source}, {reach} {grouped(extent.last_round)}" + (" rounds" if extent.complete else "")
+    if extent.complete:
+        reach = f"all {grouped(extent.last_round - extent.first_round + 1)} rounds"
+    else:
+        reach = f"up to round {grouped(extent.decided_round)} of {grouped(extent.last_round)}"
+    words = f"{mark} {extent.source}, {reach}"
     return (Span(words, role), Span(f" ({shorten(extent.note, 60)})" if extent.note else "", "dim"))
