@@ -64,7 +64,7 @@ def round_at(
     if columns is None:
         rounds = part.table("rounds")
         columns = column(rounds, "round"), column(rounds, "start_ns")
-    numbers, starts = columns[0], columns[1].astype(np.int64)
+    numbers, starts = columns[0], columns[1].astype(np.int64, copy=False)
     if not len(starts):
         return NoMoment("this trace has no rounds")
     offset_ns = 0
@@ -75,7 +75,7 @@ def round_at(
         offset_ns = found
     elif part.clock != "virtual":
         offset_ns = -int(starts[0])
-    index = int(np.searchsorted(starts + offset_ns, time_ns, side="right")) - 1
+    index = int(np.searchsorted(starts, time_ns - offset_ns, side="right")) - 1
     if index < 0:
         return AtRound(int(numbers[0]), "the moment lies before the first round")
     note = "the moment lies behind the begin of the last round" if index == len(starts) - 1 else ""

@@ -307,8 +307,13 @@ class PartView:
 
     def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
         """Return the round of a moment: ns since 1970, or since the part's clock began."""
-        columns = self._numbers, self._source.of_rounds("start_ns")
-        return round_at(self._bundle, self._part, time_ns, wall=wall, columns=columns)
+        return round_at(self._bundle, self._part, time_ns, wall=wall, columns=(self._numbers, self._starts_ns))
+
+    @cached_property
+    def _starts_ns(self) -> Longs:
+        """When each round began: an axis of time asks for it once a column, a large part decodes it once."""
+        starts: Longs = self._source.of_rounds("start_ns").astype(np.int64, copy=False)
+        return starts
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""
