@@ -16,8 +16,9 @@ from tsviz.replay.pages import large
 from tsviz.replay.pages import values as v
 from tsviz.replay.pages.values import PageGroup, PageLife, PagesMap
 from tsviz.replay.recorded import life_of
+from tsviz.replay.recorded.snapshot import NotPrepared, Preparing
 from tsviz.replay.reexecution.index import build_index
-from tsviz.replay.view import open_view
+from tsviz.replay.view import PartView, open_view
 from tsviz.trace.reader import open_bundle
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.pages_keys import PAGES_KEYS
@@ -66,6 +67,29 @@ async def test_the_pages_of_a_retraction(size: str) -> None:
     async with app_of("retract-and-grant", 101).run_test(size=SIZES[size]) as pilot:
         await opened(pilot)
         compare(pilot.app, f"pages-{size}")
+
+
+async def test_pages_of_a_trace_that_is_being_indexed_follow_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While what tells of requests is built the map says how far that is, and no error; then it is there, unasked."""
+    read, being_built = PartView.pages.func, [Preparing(1, 4)]  # type: ignore[attr-defined]
+
+    def found(view: PartView) -> object:
+        if being_built:
+            raise NotPrepared(Path("part"), being_built[0])
+        return read(view)
+
+    monkeypatch.setattr(PartView, "pages", property(found))
+    monkeypatch.setattr(pages, "_LIVE_AGAIN_S", 0.01)
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot)
+        while "once: 25.0 %" not in screen_text(pilot.app):
+            await pilot.pause(0.01)
+        assert "unreadable" not in screen_text(pilot.app)
+        being_built.clear()
+        while screen.scene.map is None:
+            await pilot.pause(0.01)
+        assert screen.scene.preparing is None
+        assert screen.scene.map.round == 101
 
 
 async def test_the_pages_of_two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
