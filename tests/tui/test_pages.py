@@ -14,7 +14,7 @@ from tests.tui.fakes import HEAD, FakeView
 from tests.tui.helpers import compare, compare_both, main_screen, screen_text, settle
 from tsviz.replay.pages import large
 from tsviz.replay.pages import values as v
-from tsviz.replay.pages.values import PageGroup, PageLife, PagesMap
+from tsviz.replay.pages.values import PageEvent, PageGroup, PageLife, PagesMap
 from tsviz.replay.recorded import life_of
 from tsviz.replay.recorded.snapshot import NotPrepared, Preparing
 from tsviz.replay.reexecution.index import build_index
@@ -23,7 +23,7 @@ from tsviz.trace.reader import open_bundle
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.pages_keys import PAGES_KEYS
 from tsviz.tui.pages_scene import PagesScene
-from tsviz.tui.panes.page_card import page_facts
+from tsviz.tui.panes.page_card import page_facts, page_life
 from tsviz.tui.panes.pages import Drawn, geometry, pages_map, parent_at, under
 from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
 from tsviz.tui.screens import pages
@@ -285,6 +285,16 @@ def test_help_and_legend_have_a_line_for_everything() -> None:
     assert all(name in legend for name in v.CODES)
     assert "escape" not in "\n".join(line.text for line in pages_help(PAGES_KEYS, 90))
     assert PageLife(0, 1, (), True).events == ()
+
+
+def test_events_before_the_rounds_of_a_life_are_not_counted_among_those_in_them() -> None:
+    """Of rounds 50 to 90: one event of round 40, of a request that was there in 50, and two of rounds 50 and 60."""
+    events = tuple(PageEvent(round_, "taken", "r1", 0, 0, "taken") for round_ in (40, 50, 60))
+    life = PageLife(0, 1, events, complete=False, rounds=(50, 90))
+    document = page_life(PagesScene(HEAD, 60, map=big_map(8), life=life), 42, 9)
+    text = [document.line(y).text for y in range(2)]
+    assert text[0].endswith("2 events, rounds 50 to 90 ")
+    assert text[1] == " and 1 event before; not all are told"
 
 
 async def test_h_shows_the_host_pages_and_the_device_again() -> None:
