@@ -14,7 +14,7 @@ import pytest
 
 from tests.docs.tour import ROOT
 from tests.trace.lives import ROLES, record
-from tsviz.replay.recorded import life_of
+from tsviz.replay.recorded import bases, life_of
 from tsviz.replay.recorded.bases import bases_directory, make_bases
 from tsviz.replay.recorded.block_tables import RecordedTables
 from tsviz.replay.recorded.distinct import Starts, distinct
@@ -175,6 +175,32 @@ def test_a_large_trace_answers_while_its_bases_are_built(
     assert view.outstanding(rounds // 2) == whole.outstanding(rounds // 2)
     assert [view.pages.at(r) for r in range(1, rounds + 1)] == [whole.pages.at(r) for r in range(1, rounds + 1)]
     assert open_view(bundle, wait=False).snapshot(3).preparing is None
+
+
+def test_bases_are_built_in_a_draft_that_the_next_build_removes(
+    real: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The draft of bases is held by the process that fills it, and one that nobody holds goes with the next build."""
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("TSVIZ_CACHE", str(cache))
+    record(real, tmp_path / "b", 104)
+    part = open_bundle(tmp_path / "b").parts[0]
+    drafts: list[str] = []
+
+    def killed(_part: object, _store: object, directory: Path, _progress: object) -> None:
+        drafts.extend(path.name for path in cache.iterdir())
+        directory.rename(cache / "draft-tsviz-held-left")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bases, "build_bases", killed)
+        with pytest.raises(KeyboardInterrupt):
+            make_bases(part)
+    assert len(drafts) == 1
+    assert drafts[0].startswith("draft-tsviz-held-")
+    assert [path.name for path in cache.iterdir()] == ["draft-tsviz-held-left"]
+    make_bases(part)
+    assert list(cache.iterdir()) == [bases_directory(part)]
 
 
 def test_rows_of_all_tables_make_a_part_large(monkeypatch: pytest.MonkeyPatch) -> None:

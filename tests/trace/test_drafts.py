@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tsviz.trace.drafts import draft
+from tsviz.trace.drafts import abandon, draft
 
 ROOT = Path(__file__).resolve().parents[2]
 _FILL = """
@@ -52,6 +52,14 @@ def test_the_draft_of_a_killed_process_goes_with_the_next_one(tmp_path: Path) ->
     with draft(tmp_path, "draft-") as mine:
         assert list(tmp_path.iterdir()) == [mine]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_ends_as_it_stands_takes_its_drafts_along(tmp_path: Path) -> None:
+    """What this process fills is gone when it gives it up, what another one fills stays."""
+    with filling(tmp_path) as (_, theirs), draft(tmp_path, "draft-") as mine:
+        (mine / "half").write_text("half")
+        abandon()
+        assert list(tmp_path.iterdir()) == [theirs]
 
 
 def test_the_draft_of_a_living_process_stays(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from tests.tui.helpers import pane_text, rest
 from tsviz.replay.recorded.snapshot import Frontier
 from tsviz.replay.survey.ask import Extent, Plan, Progress
 from tsviz.tui.app import DebuggerApp
+from tsviz.tui.panes.finding_lines import badge
+from tsviz.tui.study import Findings, Known
 
 UNKNOWN = (Plan(2), Extent("P/0", "none", 0, 300), *CHECKED[:2])
 
@@ -41,9 +43,27 @@ async def test_decisions_are_derived_without_being_asked_for() -> None:
     app = DebuggerApp(FullView(), start_round=61, desk=desk)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, "verifying 40.0 %")
+        assert "◌ no findings yet" in pane_text(app, "header")
         gate.set()
         await until(pilot, "✓ verified")
         assert " 61 of 300" in pane_text(app, "header")
+
+
+async def test_nothing_found_is_no_all_clear_before_every_check_was_made() -> None:
+    """Before decisions are derived, `#1` leads nowhere "so far"; a check that was stopped is not one that is clear."""
+    desk, gate = desk_that_derives(), threading.Event()
+    desk.derive_gate = gate
+    app = DebuggerApp(FullView(), start_round=61, desk=desk)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, "verifying 40.0 %")
+        await pilot.press("g", *"#1", "enter")
+        await rest(pilot)
+        assert "there are 0 findings so far, and not everything is checked yet" in pane_text(app, "bottom")
+        gate.set()
+    stopped = Findings(Known(asked=True, error="stopped"), 2, CHECKED[:1])
+    assert badge(stopped) == ("? no findings, not all checked", "unknown")
+    known = Known(asked=True, extents=(Extent("P/0", "derived", 300, 300),))
+    assert badge(Findings(known, 2, CHECKED[:2])) == ("✓ no findings", "good")
 
 
 async def test_a_trace_of_many_rounds_waits_to_be_asked() -> None:

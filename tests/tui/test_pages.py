@@ -14,15 +14,16 @@ from tests.tui.fakes import HEAD, FakeView
 from tests.tui.helpers import compare, compare_both, main_screen, screen_text, settle
 from tsviz.replay.pages import large
 from tsviz.replay.pages import values as v
-from tsviz.replay.pages.values import PageGroup, PageLife, PagesMap
+from tsviz.replay.pages.values import PageEvent, PageGroup, PageLife, PagesMap
 from tsviz.replay.recorded import life_of
+from tsviz.replay.recorded.snapshot import NotPrepared, Preparing
 from tsviz.replay.reexecution.index import build_index
-from tsviz.replay.view import open_view
+from tsviz.replay.view import PartView, open_view
 from tsviz.trace.reader import open_bundle
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.pages_keys import PAGES_KEYS
 from tsviz.tui.pages_scene import PagesScene
-from tsviz.tui.panes.page_card import page_facts
+from tsviz.tui.panes.page_card import page_facts, page_life
 from tsviz.tui.panes.pages import Drawn, geometry, pages_map, parent_at, under
 from tsviz.tui.panes.pages_sheets import pages_help, pages_legend
 from tsviz.tui.screens import pages
@@ -66,6 +67,29 @@ async def test_the_pages_of_a_retraction(size: str) -> None:
     async with app_of("retract-and-grant", 101).run_test(size=SIZES[size]) as pilot:
         await opened(pilot)
         compare(pilot.app, f"pages-{size}")
+
+
+async def test_pages_of_a_trace_that_is_being_indexed_follow_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While what tells of requests is built the map says how far that is, and no error; then it is there, unasked."""
+    read, being_built = PartView.pages.func, [Preparing(1, 4)]  # type: ignore[attr-defined]
+
+    def found(view: PartView) -> object:
+        if being_built:
+            raise NotPrepared(Path("part"), being_built[0])
+        return read(view)
+
+    monkeypatch.setattr(PartView, "pages", property(found))
+    monkeypatch.setattr(pages, "_LIVE_AGAIN_S", 0.01)
+    async with app_of("retract-and-grant", 101).run_test(size=SIZES["120x40"]) as pilot:
+        screen = await opened(pilot)
+        while "once: 25.0 %" not in screen_text(pilot.app):
+            await pilot.pause(0.01)
+        assert "unreadable" not in screen_text(pilot.app)
+        being_built.clear()
+        while screen.scene.map is None:
+            await pilot.pause(0.01)
+        assert screen.scene.preparing is None
+        assert screen.scene.map.round == 101
 
 
 async def test_the_pages_of_two_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,6 +285,16 @@ def test_help_and_legend_have_a_line_for_everything() -> None:
     assert all(name in legend for name in v.CODES)
     assert "escape" not in "\n".join(line.text for line in pages_help(PAGES_KEYS, 90))
     assert PageLife(0, 1, (), True).events == ()
+
+
+def test_events_before_the_rounds_of_a_life_are_not_counted_among_those_in_them() -> None:
+    """Of rounds 50 to 90: one event of round 40, of a request that was there in 50, and two of rounds 50 and 60."""
+    events = tuple(PageEvent(round_, "taken", "r1", 0, 0, "taken") for round_ in (40, 50, 60))
+    life = PageLife(0, 1, events, complete=False, rounds=(50, 90))
+    document = page_life(PagesScene(HEAD, 60, map=big_map(8), life=life), 42, 9)
+    text = [document.line(y).text for y in range(2)]
+    assert text[0].endswith("2 events, rounds 50 to 90 ")
+    assert text[1] == " and 1 event before; not all are told"
 
 
 async def test_h_shows_the_host_pages_and_the_device_again() -> None:

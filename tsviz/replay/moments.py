@@ -23,7 +23,7 @@ _MINUTE_NS, _HOUR_NS = 60 * 10**9, 3600 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class AtRound:
-    """The round that was under way at a moment; `note` says where the moment lies outside of the trace."""
+    """The round that was under way at a moment; `note` says that this is the last one, which may have ended."""
 
     round: int
     note: str = ""
@@ -64,7 +64,7 @@ def round_at(
     if columns is None:
         rounds = part.table("rounds")
         columns = column(rounds, "round"), column(rounds, "start_ns")
-    numbers, starts = columns[0], columns[1].astype(np.int64)
+    numbers, starts = columns[0], columns[1].astype(np.int64, copy=False)
     if not len(starts):
         return NoMoment("this trace has no rounds")
     offset_ns = 0
@@ -75,8 +75,8 @@ def round_at(
         offset_ns = found
     elif part.clock != "virtual":
         offset_ns = -int(starts[0])
-    index = int(np.searchsorted(starts + offset_ns, time_ns, side="right")) - 1
+    index = int(np.searchsorted(starts, time_ns - offset_ns, side="right")) - 1
     if index < 0:
-        return AtRound(int(numbers[0]), "the moment lies before the first round")
+        return NoMoment("the moment lies before the first round")
     note = "the moment lies behind the begin of the last round" if index == len(starts) - 1 else ""
     return AtRound(int(numbers[index]), note)

@@ -24,6 +24,7 @@ from tsviz.replay.recorded.recorded_rows import RecordedRows
 from tsviz.replay.recorded.snapshot import (
     BlockTable,
     Forward,
+    NotPrepared,
     Outstanding,
     Pool,
     Preparing,
@@ -234,11 +235,14 @@ class PartView:
     def pages(self) -> PagesHistory | LargePages:
         """The pages of this part at every round, made when they are first asked for.
 
-        Raises `TraceError`, also for a large part that is not prepared yet.
+        Raises `TraceError`; `NotPrepared` for a large part of which this is still being built.
         """
-        part = self._part
-        if self.preparing is not None:
-            raise TraceError(part.directory, "pages", "what happened to the requests", "that it is still put together")
+        part, preparing = self._part, self.preparing
+        if preparing is not None and not (preparing.error or preparing.words):
+            raise NotPrepared(part.directory, preparing)
+        if preparing is not None:
+            found = preparing.error or preparing.words
+            raise TraceError(part.directory, "pages", "what happened to the requests", found)
         source, life = self._source, self._life
         if isinstance(source, BasedTables):
             return LargePages(part, source, lambda: source.absent.since_keys, self._begun)
@@ -307,8 +311,13 @@ class PartView:
 
     def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
         """Return the round of a moment: ns since 1970, or since the part's clock began."""
-        columns = self._numbers, self._source.of_rounds("start_ns")
-        return round_at(self._bundle, self._part, time_ns, wall=wall, columns=columns)
+        return round_at(self._bundle, self._part, time_ns, wall=wall, columns=(self._numbers, self._starts_ns))
+
+    @cached_property
+    def _starts_ns(self) -> Longs:
+        """When each round began: an axis of time asks for it once a column, a large part decodes it once."""
+        starts: Longs = self._source.of_rounds("start_ns").astype(np.int64, copy=False)
+        return starts
 
     def find_request(self, request: str) -> int | None:
         """Return the last submission with this request id."""

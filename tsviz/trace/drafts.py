@@ -19,6 +19,9 @@ _HELD = "tsviz-held-"
 _LOCKLESS_SECONDS = 3600.0
 """Drafts without a lock, of an earlier version or caught between their making and their lock, go after this time."""
 
+_FILLED: set[Path] = set()
+"""Drafts that this process fills."""
+
 
 @contextmanager
 def draft(folder: Path, prefix: str, *, own: bool = False) -> Iterator[Path]:
@@ -27,21 +30,32 @@ def draft(folder: Path, prefix: str, *, own: bool = False) -> Iterator[Path]:
     Drafts of the same prefix that no process holds any more are removed first. `own`: nobody but tsviz names anything
     in `folder`, so that old folders of the prefix are drafts even without a lock. Raises OSError.
     """
-    _sweep(folder, prefix, own=own)
+    sweep(folder, prefix, own=own)
     made = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
     path = made
     holder = os.open(made, os.O_RDONLY)
     try:
         fcntl.flock(holder, fcntl.LOCK_EX)
         path = made.rename(folder / f"{prefix}{_HELD}{made.name.removeprefix(prefix)}")
+        _FILLED.add(path)
         yield path
     finally:
+        _FILLED.discard(path)
         shutil.rmtree(path, ignore_errors=True)
         os.close(holder)
 
 
-def _sweep(folder: Path, prefix: str, *, own: bool) -> None:
-    """Remove the drafts that nobody holds; one that cannot be looked at, or goes meanwhile, is left alone."""
+def abandon() -> None:
+    """Remove the drafts that this process fills: for a process that ends as it stands, from another of its threads."""
+    for path in list(_FILLED):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def sweep(folder: Path, prefix: str, *, own: bool) -> None:
+    """Remove the drafts that nobody holds; one that cannot be looked at, or goes meanwhile, is left alone.
+
+    `own` as for `draft`. Raises OSError.
+    """
     for path in folder.iterdir():
         held = path.name.startswith(prefix + _HELD)
         if not held and not (own and path.name.startswith(prefix)):

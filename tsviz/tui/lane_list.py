@@ -62,19 +62,26 @@ def _grouped(
 ) -> tuple[tuple[Lane | LaneGroup, ...], int, int]:
     names = _names(view, listed, ask)
     order = sorted(range(len(listed)), key=lambda i: names[i])
-    lines: list[Lane | LaneGroup] = []
-    heads: list[LaneGroup] = []
-    for (_, name), members in groupby(order, key=lambda i: names[i]):
-        lanes = [listed[i] for i in members]
-        head = LaneGroup(name, len(lanes), _there(lanes, ask, firsts))
-        lines += [head, *(Lane(lane.submission, lane.request) for lane in lanes)]
-        heads += [head] * (len(lanes) + 1)
+    lines: list[LaneLike | None] = []  # None is the head of a group
+    starts: list[int] = []
+    for _, members in groupby(order, key=names.__getitem__):
+        starts.append(len(lines))
+        lines += [None, *(listed[i] for i in members)]
+
+    def head(start: int) -> LaneGroup:
+        group = bisect_left(starts, start)
+        lanes = [lane for lane in lines[start + 1 : (*starts, len(lines))[group + 1]] if lane is not None]
+        return LaneGroup(names[order[start - group]][1], len(lanes), _there(lanes, ask, firsts))
+
     page = max(ask.lanes - 1, 1)
-    top = _page_top([line.submission if isinstance(line, Lane) else -1 for line in lines], ask.selected, page)
-    shown = lines[top : top + ask.lanes]
+    top = _page_top([-1 if line is None else line.submission for line in lines], ask.selected, page)
+    shown = [
+        head(at) if lane is None else Lane(lane.submission, lane.request)
+        for at, lane in enumerate(lines[top : top + ask.lanes], top)
+    ]
     if shown and not isinstance(shown[0], LaneGroup):
-        shown = [heads[top], *shown[: ask.lanes - 1]]
-    before = sum(isinstance(line, Lane) for line in lines[:top])
+        shown = [head(starts[bisect_right(starts, top) - 1]), *shown[: ask.lanes - 1]]
+    before = top - bisect_left(starts, top)
     return tuple(shown), before, len(listed)
 
 
@@ -104,14 +111,15 @@ def _is_there(lane: LaneLike, round_: int) -> bool:
 
 def _there(lanes: Sequence[LaneLike], ask: StripAsk, firsts: Sequence[int]) -> tuple[int, ...]:
     """Return how many of the lanes are there in some round of each cell's column."""
-    change = [0] * (len(firsts) + 1)
-    for lane in lanes:
-        begin = max(bisect_right(firsts, max(lane.first_round, ask.window.first)) - 1, 0)
-        last = ask.window.last if lane.last_round is None else min(lane.last_round, ask.window.last)
-        change[bisect_left(firsts, firsts[begin])] += 1
-        change[bisect_right(firsts, last)] -= 1
-    there = 0
-    return tuple([there := there + each for each in change[:-1]])
+    import numpy as np
+
+    at, last = np.asarray(firsts), ask.window.last
+    begun = np.array([max(lane.first_round, ask.window.first) for lane in lanes], np.int64)
+    ended = np.array([last if lane.last_round is None else min(lane.last_round, last) for lane in lanes], np.int64)
+    begins = np.searchsorted(at, at[np.maximum(np.searchsorted(at, begun, side="right") - 1, 0)])
+    ends = np.searchsorted(at, ended, side="right")
+    change = np.bincount(begins, minlength=len(at) + 1) - np.bincount(ends, minlength=len(at) + 1)
+    return tuple(np.cumsum(change)[:-1].tolist())
 
 
 def _page_top(submissions: Sequence[int], selected: int | None, page: int) -> int:

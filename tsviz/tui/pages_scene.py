@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tsviz.replay.pages.values import DEVICE, GroupPool, PageLife, PagesMap
-from tsviz.replay.recorded.snapshot import TraceHead
+from tsviz.replay.recorded.snapshot import Preparing, TraceHead
 from tsviz.tui.key import Key
 from tsviz.tui.pages_keys import PAGES_KEYS
 
@@ -94,6 +94,8 @@ class PagesScene:
     live_words: str = "re-executing …"
     """Why the index is not known by re-execution; empty where it is."""
     loading: bool = True
+    preparing: Preparing | None = None
+    """How far the indexing of a large trace is, while its pages wait for it."""
     error: str = ""
     message: str = ""
     keys: tuple[Key, ...] = PAGES_KEYS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from tsviz.replay.recorded.snapshot import RecordedView
+from tsviz.replay.recorded.snapshot import NotPrepared, RecordedView
 from tsviz.tui.clean import clean
 from tsviz.tui.lane_list import lane_list
 from tsviz.tui.pages_scene import PagesView
@@ -59,6 +59,8 @@ def _group(view: RecordedView, columns: _Columns, group: int) -> _Pool:
     for first, last, many, cells in _runs(columns):
         try:
             found = view.pages.group_pool(group, first, last, many)
+        except NotPrepared:
+            return (), (), "being prepared"
         except Exception as error:  # whatever a view raises is shown, and the screen lives on
             return (), (), clean(str(error))
         words = found.words

@@ -72,6 +72,17 @@ class Findings:
         """Checks that found nothing."""
         return tuple(one for one in self.looked if one.outcome not in (_FOUND, _NOT_CHECKABLE))
 
+    @property
+    def awaited(self) -> bool:
+        """Whether more may be found yet: checks are being made, or decisions that they read can be derived."""
+        return self.known.running or self.known.derivable
+
+    @property
+    def whole(self) -> bool:
+        """Whether every check has ended, on the decisions of every round: only then is nothing found an all-clear."""
+        made = not self.awaited and not self.known.error and len(self.looked) >= self.checks
+        return made and all(extent.complete for extent in self.known.extents)
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:

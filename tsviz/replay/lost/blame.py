@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -116,6 +117,7 @@ def left_out(facts: Facts, submissions: Sequence[int] | None = None) -> int:
     return sum(times.untimed(submission) for submission in chosen if facts.life.accepted[submission])
 
 
+@lru_cache(maxsize=1 << 16)
 def class_of(request: str) -> str:
     """Return the class of a request: its id without the digits at its end and what joins them (`chat-2`: `chat`)."""
     return re.sub(r"[-_.:/#]*\d+$", "", request) or request

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tsviz.replay.reexecution.index import cache_directory
+from tsviz.replay.reexecution.index import cache_directory, index_draft
 from tsviz.replay.rows.lifetimes import Longs, column
 from tsviz.trace import layout
 from tsviz.trace.cold import ColdTables
@@ -100,15 +99,9 @@ def make_bases(part: Part, progress: Progress | None = None, *, anew: bool = Fal
     store = part.cold
     if store is None:
         raise ValueError(f"{part.directory}: bases are made of cold tables, found hot ones")
-    cache = cache_directory()
-    cache.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix="draft-", dir=cache))
-    try:
-        build_bases(part, store, draft, progress)
+    with index_draft() as directory:  # the process that builds is ended as it stands when nobody waits any more
+        build_bases(part, store, directory, progress)
         target = bases_directory(part)
         shutil.rmtree(target, ignore_errors=True)
-        draft.replace(target)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+        directory.replace(target)
     return Bases(target)

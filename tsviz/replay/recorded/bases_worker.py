@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import suppress
 
+from tsviz.trace.drafts import abandon
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle
 
@@ -47,6 +48,7 @@ def main() -> None:
 
 def _end_with_parent() -> None:
     sys.stdin.read()
+    abandon()
     os._exit(1)
 
 

@@ -7,7 +7,10 @@ while the cursor has moved on (debugger.md, section 1). Strings are as recorded:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+from tsviz.trace.errors import TraceError
 
 STATES = (
     "bootstrapping", "waiting", "prefilling", "prefill_done", "remote", "decoding", "retracted", "finished", "aborted",
@@ -209,6 +212,14 @@ class Preparing:
     of_rows: int
     error: str = ""
     words: str = ""
+
+
+class NotPrepared(TraceError):
+    """What was asked for is told by what is still being built: ask again; `preparing` says how far that is."""
+
+    def __init__(self, path: Path, preparing: Preparing) -> None:
+        super().__init__(path, "requests", "what happened to them", "that it is still put together")
+        self.preparing = preparing
 
 
 @dataclass(frozen=True, slots=True)

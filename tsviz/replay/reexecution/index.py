@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from tsviz.trace import layout
 from tsviz.trace.catalogue import DECISIONS, TABLES
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.decided import DECIDED
-from tsviz.trace.drafts import draft
+from tsviz.trace.drafts import draft, sweep
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import DATASET_ROWS, KEPT_ROWS, Part
 
@@ -34,6 +34,7 @@ from .verify import Divergence
 VERSION = 4
 """Of what stands in an index; another number makes every index be built anew."""
 _INDEX_FILE = "index.json"
+_DRAFT = "draft-"
 _CHECKED_BYTES = 1 << 25
 """An index up to this size is checked whole when it is opened, a larger one by its footers."""
 
@@ -145,8 +146,14 @@ def index_draft() -> Iterator[Path]:
     """Give a folder of the cache in which an index is built. Raises OSError."""
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
-    with draft(cache, "draft-", own=True) as directory:
+    with draft(cache, _DRAFT, own=True) as directory:
         yield directory
+
+
+def sweep_drafts() -> None:
+    """Remove what processes that were ended left in the cache; what cannot be removed goes with the next index."""
+    with suppress(OSError):
+        sweep(cache_directory(), _DRAFT, own=True)
 
 
 def keep_index(directory: Path, derivation: Derivation, part: Part) -> Index:

@@ -48,6 +48,7 @@ class Survey:
         finally:
             process.kill()
             process.wait()
+            _sweep()
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
@@ -57,6 +58,13 @@ class Survey:
         self._cancelled = True
         if self._process is not None:
             self._process.kill()
+
+
+def _sweep() -> None:
+    """Remove the half of an index that the process left where it was ended."""
+    from tsviz.replay.reexecution.index import sweep_drafts
+
+    sweep_drafts()
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from tsviz.replay.diff.side_by_side import side_by_side
 from tsviz.replay.identity import require_same
 from tsviz.replay.reexecution.filled import fill, filled, needs_plans, open_filled
+from tsviz.trace.drafts import abandon
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import open_bundle
 
@@ -81,6 +82,7 @@ def _say(out: TextIO, answer: Answer) -> None:
 
 def _end_with_parent() -> None:
     sys.stdin.read()
+    abandon()
     os._exit(1)
 
 

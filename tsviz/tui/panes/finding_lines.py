@@ -56,7 +56,7 @@ def finding_list(findings: Findings, cursor: int, part: str, width: int, height:
     if not findings.found and not known.running and findings.looked:
         missing = counted(len(findings.not_checkable), "check")
         words = f"; {missing} could not be made." if findings.not_checkable else "."
-        lines += [line(""), line(Span("  ✓ Nothing was found", "good"), Span(words, "text"))]
+        lines += [line(""), line(_nothing(findings), Span(words, "text"))]
     for name, members in groups:
         if not members:
             continue
@@ -76,6 +76,15 @@ def finding_list(findings: Findings, cursor: int, part: str, width: int, height:
     if known.error and not findings.looked:
         return _alone("✗ The trace could not be checked.", "bad", f"{known.error}. R tries again.", width, height)
     return Lines(lines, focus)
+
+
+def _nothing(findings: Findings) -> Span:
+    """Return that nothing was found: the all-clear only where every check was made on all decisions."""
+    if findings.whole:
+        return Span("  ✓ Nothing was found", "good")
+    if findings.awaited:
+        return Span("  ◌ Nothing was found yet, without the decisions", "text")
+    return Span("  ? Nothing was found, and not everything was checked", NOT_CHECKABLE.role)
 
 
 def _alone(head: str, role: str, words: str, width: int, height: int) -> Document:
@@ -174,7 +183,25 @@ def badge(findings: Findings, growing: str = "") -> tuple[str, str]:
     if known.running and not found:
         return "◌ checking", "dim"
     until = next((f" as of round {grouped(e.last_round)}" for e in known.extents if e.part == growing), "")
+    if not found and not findings.looked:
+        return "", "dim"
+    if not found and findings.whole:
+        return f"✓ no findings{until}", "good"
+    if not found and findings.awaited:
+        return f"◌ no findings{until or ' yet'}", "dim"
     if not found:
-        return (f"✓ no findings{until}", "good") if findings.looked else ("", "dim")
+        return f"? no findings{until}, not all checked", NOT_CHECKABLE.role
     worst = SEVERITIES[found[0].severity]
-    return f"{worst.glyph} {counted(len(found), 'finding')}{until}", worst.role
+    so_far = " so far" if findings.awaited else ""
+    return f"{worst.glyph} {counted(len(found), 'finding')}{until or so_far}", worst.role
+
+
+def told_count(findings: Findings) -> str:
+    """Return how many findings there are, for a sentence; where more may come yet, that too."""
+    number = counted(len(findings.found), "finding")
+    if not findings.known.asked:
+        return "the trace is not checked yet: f checks it"
+    there = f"there {'is' if len(findings.found) == 1 else 'are'}"
+    if findings.awaited:
+        return f"{there} {number} so far, and not everything is checked yet"
+    return f"{there} {number}" if findings.whole else f"{there} {number}, and not everything was checked"

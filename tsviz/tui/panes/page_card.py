@@ -102,10 +102,13 @@ def _cached(scene: PagesScene, pages: PagesMap, group: int, page: int, width: in
 
 def _life(scene: PagesScene, life: PageLife, width: int) -> list[Document]:
     here = sum(1 for event in life.events if event.round <= scene.round)
+    before = sum(1 for event in life.events if event.round < life.rounds[0])
     note = counted(len(life.events), "event") + ("" if life.complete else ", evictions not known")
     if any(life.rounds):
-        note = f"{counted(len(life.events), 'event')}, rounds {life.rounds[0]:,} to {life.rounds[1]:,}"
+        note = f"{counted(len(life.events) - before, 'event')}, rounds {life.rounds[0]:,} to {life.rounds[1]:,}"
     head = [heading(" life", note + " ", width)]
+    if before:
+        head.append(line(Span(f" and {counted(before, 'event')} before; not all are told", "dim")))
     if not life.events:
         words = "Nothing in these rounds; [ and ] look further." if any(life.rounds) else "It was never held."
         return [Lines((*head, line(Span(f" {words}", "dim"))))]

@@ -17,7 +17,7 @@ from tsviz.replay.pages import values as v
 from tsviz.replay.pages.values import PagesMap
 from tsviz.tui.clean import shorten
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, clip, line, wrapped
-from tsviz.tui.numbers import counted, grouped
+from tsviz.tui.numbers import counted, grouped, percent
 from tsviz.tui.page_glyphs import BY_CODE, LETTERS, PAGE_MARKS, UNBOUND
 from tsviz.tui.pages_scene import PagesScene, place
 
@@ -218,6 +218,10 @@ def _instead(scene: PagesScene, width: int, height: int) -> Document:
         body += wrapped(scene.error, width, indent=1)
     elif scene.head.rounds == 0:
         body = wrapped("∅ This trace has no rounds, so no page was ever held.", width, "heading", indent=1)
+    elif scene.preparing is not None:
+        share = percent(scene.preparing.done_rows, scene.preparing.of_rows)
+        body = wrapped(f"◌ This large trace is being indexed, once: {share}.", width, "dim", indent=1)
+        body += wrapped("Its pages follow by themselves.", width, indent=1)
     else:
         body = wrapped("◌ Reading who held which page …", width, "dim", indent=1)
     return Lines([line("")] * max((height - len(body)) // 3, 0) + body)

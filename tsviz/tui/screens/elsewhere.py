@@ -14,7 +14,7 @@ from tsviz.tui.fetch import Renewed
 from tsviz.tui.jobs import Done, Told
 from tsviz.tui.notes import Note
 from tsviz.tui.own_marks import with_own
-from tsviz.tui.panes.finding_lines import badge
+from tsviz.tui.panes.finding_lines import badge, told_count
 from tsviz.tui.screens.answers import Answered, Opened
 from tsviz.tui.screens.ask_line import AskLine
 from tsviz.tui.screens.compare import CompareScreen
@@ -245,8 +245,7 @@ class Elsewhere(SteppingScreen):
             return None
         found = study.findings.found
         if number > len(found):
-            known = "are so far" if study.findings.known.running else "are"
-            return self.say(f"Nowhere to go: there {known} {len(found):,} findings.", "bad")
+            return self.say(f"Nowhere to go: {told_count(study.findings)}.", "bad")
         one = found[number - 1]
         if one.part != self._part:
             return self.say(f"Finding {number:,} is in part {one.part}.", "bad")

@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from tsviz.replay.pages.values import DEVICE, HOST, PageLife, PagesMap
-from tsviz.replay.recorded.snapshot import RecordedView, TraceHead
+from tsviz.replay.recorded.snapshot import NotPrepared, Preparing, RecordedView, TraceHead
 from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToRequest, ToRound
 from tsviz.tui.fetch import Fetcher
@@ -53,10 +53,12 @@ class PagesScreen(OpaqueScreen[Left]):
     VERTICAL_BREAKPOINTS = BY_ROWS
 
     class Ready(Message):
-        """The fetching thread has the map of a round, the life of a page and the pages of a request."""
+        """The fetching thread has the map of a round (or how far what tells it is, or why there is none), the life of a
+        page and the pages of a request.
+        """
 
         def __init__(
-            self, asked: tuple[object, ...], found: PagesMap | str, life: PageLife | None,
+            self, asked: tuple[object, ...], found: PagesMap | Preparing | str, life: PageLife | None,
             lit: tuple[frozenset[int], ...],
         ) -> None:  # fmt: skip
             super().__init__()
@@ -153,6 +155,9 @@ class PagesScreen(OpaqueScreen[Left]):
             known = scene.life if scene.life is not None and scene.life.tells(where, found.round) else None
             life = None if where is None else known or pages.life(*where, found.round)
             lit = () if scene.lit is None else pages.held(scene.lit, found.round)
+        except NotPrepared as error:
+            self.post_message(self.Ready(asked, error.preparing, None, ()))
+            return
         except Exception as error:  # whatever a view raises is shown, and the screen lives on
             self.post_message(self.Ready(asked, f"{type(error).__name__}: {error}", None, ()))
             return
@@ -164,12 +169,21 @@ class PagesScreen(OpaqueScreen[Left]):
             return
         if isinstance(event.found, str):
             self.put(error=event.found, loading=False)
+        elif isinstance(event.found, Preparing):
+            self.put(preparing=event.found)
+            self._later.stop()
+            self._later = self.set_timer(_LIVE_AGAIN_S, self._ask_again)
         else:
             self.put(map=event.found, life=event.life, lit_pages=event.lit, round=event.found.round, loading=False,
-                     error="")  # fmt: skip
+                     error="", preparing=None)  # fmt: skip
             self._asked = (event.found.round, *event.asked[1:])
             self._later.stop()
             self._later = self.set_timer(_LIVE_REST_S, self._ask_live)
+
+    def _ask_again(self) -> None:
+        """Ask once more for the same: the trace was being indexed."""
+        self._asked = ()
+        self._ask()
 
     def _ask_live(self) -> None:
         if self.scene.map is not None and self.scene.map.live is None:
