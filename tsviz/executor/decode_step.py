@@ -98,7 +98,8 @@ class DecodeStep:
             old = field.index_select(0, place.pages).view(rows, -1, kv, dim).transpose(1, 2)
             seen.append(old if place.hidden is None else old.masked_fill(place.hidden, 0.0))
         grouped = q.view(rows, width, kv, -1, dim).permute(0, 2, 3, 1, 4).reshape(rows, kv, -1, dim)
-        out = functional.scaled_dot_product_attention(grouped, *seen, attn_mask=place.mask)
+        keys, values = seen
+        out = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=place.mask)
         return out.view(rows, kv, -1, width, dim).permute(0, 3, 1, 2, 4).reshape(rows * width, shape.heads, dim)
 
     def previous(self, _layer: int, rows: Tensor) -> Tensor:
