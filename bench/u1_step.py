@@ -51,8 +51,9 @@ class Terminal:
     def __init__(self, trace: str) -> None:
         self.pid, self.fd = pty.fork()
         self.seen = b""
-        if not self.pid:  # the size is there before the application asks: a small screen has another pane in focus
+        if not self.pid:  # the size is there before the application asks, and its processes find the same tree
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+            os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
             os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", SPDLOG_LEVEL="off")
             code = "from tsviz.cli.main import main; main()"
             os.execv(sys.executable, [sys.executable, "-c", code, "open", trace])
