@@ -9,18 +9,19 @@ the twin names the victims for certain; this view says what the recording alone 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from tsviz.replay.rows.lifetimes import NEVER, Lifetimes
+from tsviz.replay.rows.lifetimes import NEVER, Lifetimes, Longs, keys
 
 from .lives import Lives
 
 Held = frozenset[tuple[int, int]]
 
+_ROUND = 0xFFFF_FFFF
 SAFE_TOKENS = 4096
 """Generation that the reserve of a first admission covers at most (scheduler-rules.md, section 0.1)."""
 
@@ -49,25 +50,40 @@ class _Pause:
     certain: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What can be said of retractions up to a round whatever comes behind: nobody that they may have taken is away
+    still.
+    """
+
+    round: int = 0
+    found: tuple[Absence, ...] = ()
+    pauses: frozenset[tuple[int, int]] = frozenset()
+    """Pauses that are explained, by submission and round in front of them."""
+
+
 def absences(
     life: Lifetimes | Lives,
     retracted: Mapping[int, int],
     saved: Mapping[int, Held],
     pages_at: Callable[[int, int], Held],
     count_at: Callable[[int, int], int],
-) -> list[Absence]:
-    """Match retractions to requests.
+    before: Settled = Settled(),
+) -> tuple[list[Absence], Settled]:
+    """Match retractions to requests; return also what of that is settled.
 
     `retracted`: count by round; `saved`: (group, page) pairs that stream-ordered stores read, by round;
     `pages_at(submission, round)`: pairs that a request held behind the plan of a round, and `count_at` how many; only
-    where a store has saved something the pairs themselves are asked for.
+    where a store has saved something the pairs themselves are asked for. `before`: what was settled of fewer rounds.
     """
-    runtime = _runtime(life)
-    coming = sorted((_cut(life, pause) for pause in _pauses(life)), key=lambda pause: -pause.since)
+    rounds = sorted(round_ for round_ in retracted if round_ > before.round)
+    explained = set(before.pauses)
+    coming = [_cut(life, p) for p in _pauses(life, rounds) if (p.submission, p.since) not in explained]
+    coming.sort(key=lambda pause: -pause.since)
     waiting: list[_Pause] = []
-    rounds = sorted(retracted)
-    found: list[Absence] = []
-    taken: dict[int, int] = {}
+    found, settled = list(before.found), before
+    taken = Counter(absence.submission for absence in found)
+    open_, starts = False, keys(life.start_submission, life.start_round)
     for index, round_ in enumerate(rounds):
         stored = saved.get(round_, frozenset())
         following = rounds[index + 1] if index + 1 < len(rounds) else NEVER
@@ -76,10 +92,10 @@ def absences(
         waiting = [pause for pause in waiting if pause.until > round_]
         ranked = []
         for pause in waiting:
-            if not _quiet(life, pause, round_):
+            if not _quiet(life, starts, pause, round_):
                 continue
             held = count_at(pause.submission, round_ - 1)
-            rank = _rank(life, pause.submission, round_, taken.get(pause.submission, 0), held)
+            rank = _rank(life, pause.submission, round_, taken[pause.submission], held)
             if rank is None:
                 continue
             last_chance = pause.certain and following >= pause.until
@@ -88,18 +104,22 @@ def absences(
         ranked.sort(key=lambda entry: entry[0])
         for _, pause in ranked[: retracted[round_]]:
             waiting.remove(pause)
-            taken[pause.submission] = taken.get(pause.submission, 0) + 1
+            taken[pause.submission] += 1
+            explained.add((pause.submission, pause.since))
             found.append(Absence(pause.submission, round_, pause.until))
-    return found + runtime
+        open_ = open_ or any(pause.until == NEVER for _, pause in ranked)
+        if not open_:
+            settled = Settled(round_, tuple(found), frozenset(explained))
+    return found + _runtime(life, starts), settled
 
 
-def _runtime(life: Lifetimes | Lives) -> list[Absence]:
+def _runtime(life: Lifetimes | Lives, starts: Longs) -> list[Absence]:
     """Retractions that the runtime asked for; those are recorded as events."""
     found = []
     for key in life.runtime_retracts.tolist():
-        submission, round_ = key >> 32, key & 0xFFFF_FFFF
-        backs = life.start_round[(life.start_submission == submission) & (life.start_round >= round_)]
-        found.append(Absence(submission, round_, int(backs[0]) if len(backs) else NEVER))
+        back = int(np.searchsorted(starts, key))
+        there = back < len(starts) and starts[back] >> 32 == key >> 32
+        found.append(Absence(key >> 32, key & _ROUND, int(starts[back]) & _ROUND if there else NEVER))
     return found
 
 
@@ -107,30 +127,27 @@ def _cut(life: Lifetimes | Lives, pause: _Pause) -> _Pause:
     """End a pause at the first retraction by the runtime in it, which explains a restart behind it."""
     keys, base = life.runtime_retracts, pause.submission << 32
     position = int(np.searchsorted(keys, base + pause.since, side="right"))
-    if position == len(keys) or keys[position] > base + min(pause.until, 0xFFFF_FFFF):
+    if position == len(keys) or keys[position] > base + min(pause.until, _ROUND):
         return pause
-    return _Pause(pause.submission, pause.since, int(keys[position]) & 0xFFFF_FFFF, False)
+    return _Pause(pause.submission, pause.since, int(keys[position]) & _ROUND, False)
 
 
-def _pauses(life: Lifetimes | Lives) -> list[_Pause]:
-    """Return the stretches in which a request may have been retracted."""
+def _pauses(life: Lifetimes | Lives, rounds: list[int]) -> list[_Pause]:
+    """Return the stretches in which a request may have been retracted, of those that have one of the rounds in them."""
     again = np.flatnonzero(life.start_submission[1:] == life.start_submission[:-1]) + 1
     submissions, backs = life.start_submission[again].astype(np.int64), life.start_round[again].astype(np.int64)
-    before = life.op_rows.last_round(submissions, backs - 1)
-    columns = zip(submissions.tolist(), before.tolist(), backs.tolist(), strict=True)
-    pauses = [_Pause(submission, since, back, True) for submission, since, back in columns if since >= 0]
     everyone = np.flatnonzero(life.accepted).astype(np.int64)
-    last = life.op_rows.last_round(everyone, 0xFFFF_FFFF)
-    for submission, since in zip(everyone.tolist(), last.tolist(), strict=True):
-        if since >= 0:
-            pauses.append(_Pause(submission, since, int(life.end_round[submission]), False))
-    return pauses
+    since = np.append(life.op_rows.last_round(submissions, backs - 1), life.op_rows.last_round(everyone, _ROUND))
+    until = np.append(backs, life.end_round[everyone])
+    some = np.flatnonzero((since >= 0) & (np.searchsorted(rounds, since, "right") < np.searchsorted(rounds, until)))
+    columns = (np.append(submissions, everyone)[some], since[some], until[some], some < len(again))
+    return [_Pause(*each) for each in zip(*(values.tolist() for values in columns), strict=True)]
 
 
-def _quiet(life: Lifetimes | Lives, pause: _Pause, round_: int) -> bool:
+def _quiet(life: Lifetimes | Lives, starts: Longs, pause: _Pause, round_: int) -> bool:
     """Whether no result was in flight at the plan of a round: all rows since the last start were answered."""
-    starts = life.start_round[life.start_submission == pause.submission].tolist()
-    start = starts[position - 1] if (position := bisect_right(starts, pause.since)) else 0
+    at = int(np.searchsorted(starts, pause.submission << 32 | pause.since, side="right")) - 1
+    start = int(starts[at]) & _ROUND if at >= 0 and starts[at] >> 32 == pause.submission else 0
     rows = life.forward_rows.between(pause.submission, start, pause.since)
     return rows <= life.result_rows.between(pause.submission, start + 1, round_)
 

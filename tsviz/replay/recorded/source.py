@@ -117,7 +117,7 @@ class WholeTables:
             saved.setdefault(int(self._transfer_round[row]), set()).add((int(groups[row]), int(pages[row])))
         held = self._tables.held
         stored = {round_: frozenset(pairs) for round_, pairs in saved.items()}
-        return Absences(absences(self.life, retracted, stored, held, lambda s, r: len(held(s, r))))
+        return Absences(absences(self.life, retracted, stored, held, lambda s, r: len(held(s, r)))[0])
 
     def of_rounds(self, name: str) -> npt.NDArray[Any]:
         """Return a column of table `rounds`."""

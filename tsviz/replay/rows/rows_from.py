@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tsviz.trace.catalogue import TABLES
-from tsviz.trace.cold import ColdTables
-from tsviz.trace.grouped import GroupedTable
+from tsviz.trace.grouped import Large, grouped
 
 _CHUNK_ROWS = 1 << 16
 _FIRST_ROWS = 1 << 12
@@ -29,9 +28,9 @@ class HasTables(Protocol):
         ...
 
 
-def large(tables: HasTables, name: str) -> ColdTables | None:
-    """Return the cold tables where this one is too large to be kept whole."""
-    found: ColdTables | None = tables.large(name) if hasattr(tables, "large") else None
+def large(tables: HasTables, name: str) -> Large | None:
+    """Return where a table that is too large to be kept whole is read by group."""
+    found: Large | None = tables.large(name) if hasattr(tables, "large") else None
     return found
 
 
@@ -80,7 +79,7 @@ class RowsFrom:
         """`key` must be among `names`. Raises `TraceError`."""
         self._names, self._key = list(names), key
         store = large(tables, name)
-        self._grouped = None if store is None else GroupedTable(store, TABLES[name], names, key=key)
+        self._grouped = None if store is None else grouped(store, TABLES[name], names, key=key)
         self._whole: Any = None if store is not None else tables.table(name).select(self._names)
 
     def since(self, least: int | None) -> Iterator[pa.RecordBatch]:
