@@ -71,7 +71,7 @@ class Follower(Looker):
     def view(self) -> RecordedView:
         """Return the recorded state of everything that is committed now. Raises `TraceError`."""
         bundle = open_bundle(self._path)
-        if bundle.part(self._node, self._rank).cold is not None and not self._commits.opened:
+        if not self._commits.opened and bundle.part(self._node, self._rank).cold is not None:
             return open_view(bundle, self._node, self._rank, wait=False)
         try:
             part, source = self._followed.committed()

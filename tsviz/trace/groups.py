@@ -33,13 +33,17 @@ class Kept:
                 self._groups.move_to_end(key)
                 return self._groups[key]
         batch = read()
+        self.put(key, batch)
+        return batch
+
+    def put(self, key: Hashable, batch: pa.RecordBatch) -> None:
+        """Keep a group."""
         with self._lock:
             if key not in self._groups:
                 self._groups[key] = batch
                 self._bytes += batch.nbytes
             while len(self._groups) > 1 and self._bytes > self._limit_bytes:
                 self._bytes -= self._groups.popitem(last=False)[1].nbytes
-        return batch
 
 
 class Groups(ABC):

@@ -143,6 +143,10 @@ class _GrowingTable:
         self._places.append((read.begin_byte, read.end_byte, read.crc))
         self._rows.append(self._rows[-1] + read.batch.num_rows)
         self._last.append(int(keys.max()))
+        if read.batch.num_rows >= GROUP_ROWS and self._begins[-1] == number:
+            for names, kept in self._kept.items():  # what is new is looked at next
+                if set(names) <= set(self._table.names):
+                    kept.put((number, number + 1), read.batch.select(names))
 
     def _know(self, name: str, number: int, words: pa.Array) -> bool:
         """Take the words of a batch; return whether they are others than before, not only more."""

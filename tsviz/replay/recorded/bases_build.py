@@ -21,7 +21,7 @@ from .block_tables import RecordedTables
 from .distinct import Columns, Starts, distinct
 from .held import HeldPages, held_pages
 from .lives import Lives, requests_of
-from .retractions import absences
+from .retractions import absences, shared_with
 from .spans import merged
 from .word_numbers import WordNumbers
 
@@ -224,13 +224,15 @@ class _Build:
                     saved.setdefault(round_, set()).add((group, page))
         tables = RecordedTables(changes, self._part.config) if saved else None
 
+        def held_at(submissions: Longs, round_: int) -> Longs:
+            total: Longs = held.at(submissions, round_).sum(axis=1)
+            return total
+
         def pages_at(submission: int, round_: int) -> frozenset[tuple[int, int]]:
             return frozenset() if tables is None else tables.held(submission, round_)
 
-        def count_at(submission: int, round_: int) -> int:
-            return int(held.at(np.array([submission], np.int64), round_).sum())
-
-        found, _ = absences(life, retracted, {r: frozenset(p) for r, p in saved.items()}, pages_at, count_at)
+        shared = shared_with({round_: frozenset(pairs) for round_, pairs in saved.items()}, pages_at)
+        found, _ = absences(life, retracted, held_at, shared)
         found.sort(key=lambda absence: (absence.submission, absence.since))
         return {
             "submission": np.array([a.submission for a in found], np.int64),

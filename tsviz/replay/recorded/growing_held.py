@@ -51,6 +51,8 @@ class HeldLog:
     tables: Longs
     pages: Longs
     groups: int
+    shared: tuple[Longs, Longs, Longs]
+    """Round, table, and how many pages of it in front of that round stream-ordered stores of the round read."""
 
     def at(self, submissions: Longs, round_: int) -> list[tuple[int, ...]]:
         """Return, per submission, how many pages it holds behind the plan of a round, by group."""
@@ -59,14 +61,18 @@ class HeldLog:
         known = dict(zip(self.tables[low:high].tolist(), self.pages[low:high].tolist(), strict=True))
         return per_request(known, submissions, self.groups)
 
-    def count(self, submission: int, round_: int) -> int:
-        """Return how many pages one request holds behind the plan of a round."""
-        low, high = np.searchsorted(self.rounds, (round_ // t.BLOCK_ROUNDS * t.BLOCK_ROUNDS, round_ + 1))
-        tables, total = self.tables[low:high], 0
-        for table in range(submission * self.groups, (submission + 1) * self.groups):
-            rows = np.flatnonzero(tables == table)
-            total += int(self.pages[low + rows[-1]]) if len(rows) else 0
-        return total
+    def totals(self, submissions: Longs, round_: int) -> Longs:
+        """Return, per submission, how many pages it holds behind the plan of a round."""
+        return np.array([sum(pages) for pages in self.at(submissions, round_)], np.int64)
+
+    def shared_at(self, submissions: Longs, round_: int) -> Longs:
+        """Return, per submission, how many pages that it held in front of a round stores of that round read."""
+        rounds, tables, pages = self.shared
+        low, high = np.searchsorted(rounds, (round_, round_ + 1))
+        totals: dict[int, int] = {}
+        for table, count in zip(tables[low:high].tolist(), pages[low:high].tolist(), strict=True):
+            totals[table // self.groups] = totals.get(table // self.groups, 0) + count
+        return np.array([totals.get(submission, 0) for submission in submissions.tolist()], np.int64)
 
 
 def per_request(pages: dict[int, int], submissions: Longs, groups: int) -> list[tuple[int, ...]]:
@@ -85,6 +91,9 @@ class GrowingHeld:
         self._groups = {name: number for number, name in reversed(list(enumerate(groups)))}
         self._count = len(groups)
         self._log = Buffer(np.int64), Buffer(np.int64), Buffer(np.int32)
+        self._new: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self._stored: dict[int, dict[int, set[int]]] = {}
+        self._shared = Buffer(np.int64), Buffer(np.int64), Buffer(np.int64)
         self._tables: dict[int, _Table] = {}
         self._changed: dict[int, int] = {}
         self._round, self._base = 0, t.BLOCK_ROUNDS
@@ -114,8 +123,26 @@ class GrowingHeld:
             self._changed[number] = len(table.pages)
         self._tell()
 
+    def store(self, round_: int, group: int, page: int) -> None:
+        """Take a page that a stream-ordered store of a plan reads, before the table changes of that plan."""
+        self._stored.setdefault(round_, {}).setdefault(group, set()).add(page)
+
+    def _share(self, round_: int) -> None:
+        """Count what stores up to a round read of the pages that tables hold in front of it."""
+        for number in [stored for stored in self._stored if stored <= round_]:
+            read = self._stored.pop(number)
+            some = [
+                (number, table, count)
+                for table, of in self._tables.items()
+                if (pages := read.get(table % self._count)) and (count := len(of.pages.keys() & pages))
+            ]
+            for log, values in zip(self._shared, np.array(some, np.int64).reshape(-1, 3).T, strict=True):
+                log.add(values)
+
     def reach(self, round_: int, end_of: Callable[[int], int]) -> None:
         """Say what every table holds at the blocks that begin up to a round; what changes in it comes behind."""
+        if self._stored:
+            self._share(round_)
         while self._base <= round_:
             for number in [n for n in self._tables if end_of(n // self._count) < self._base]:
                 del self._tables[number]
@@ -128,11 +155,16 @@ class GrowingHeld:
         self._changed.clear()
 
     def _add(self, round_: int, some: list[tuple[int, int]]) -> None:
-        columns = np.array(some, np.int64).reshape(-1, 2)
-        for log, values in zip(self._log, (np.full(len(some), round_), columns[:, 0], columns[:, 1]), strict=True):
-            log.add(values)
+        rounds, tables, pages = self._new
+        rounds += [round_] * len(some)
+        tables += [table for table, _ in some]
+        pages += [count for _, count in some]
 
     def log(self) -> HeldLog:
         """Return what is known so far."""
+        for log, new in zip(self._log, self._new, strict=True):
+            log.add(np.array(new, np.int64))
+            new.clear()
         rounds, tables, pages = (buffer.values for buffer in self._log)
-        return HeldLog(rounds, tables, pages, self._count)
+        since, of, shared = (buffer.values for buffer in self._shared)
+        return HeldLog(rounds, tables, pages, self._count, (since, of, shared))

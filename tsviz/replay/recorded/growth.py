@@ -6,7 +6,6 @@ What `grown` returns says the same whatever comes in later; it takes as much roo
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,13 +33,13 @@ _REQUESTS = ("round", "accepted", "prompt_tokens", "max_new_tokens")
 
 TOLD: dict[str, tuple[str, ...]] = {
     "submissions": (*_REQUESTS, "request"),
-    "operations": ("round", "submission", "replay_tokens", *_ROW),
-    "events": ("round", "kind", "submission", "op_id", "applied", "token_count"),
+    "operations": ("round", "submission", "slot", "replay_tokens", *_ROW),
+    "events": ("round", "kind", "submission", "op_id", "value", "applied", "token_count", "cause_round"),
     "rounds": _ROUNDS,
     "transfers": ("round", "op_id", "source_pinned", "group_index", "src_page"),
     "table_changes": tuple(c.name for c in t.REQUEST_TABLES.columns),
 }
-"""The columns of tables that are needed."""
+"""The columns of tables that are needed, and what else of them is shown of a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,6 @@ class Grown:
     """Per transfer operation `op_id` and `round`."""
     held: HeldLog
     acknowledgements: Acknowledgements
-    saved: Mapping[int, set[tuple[int, int]]]
-    """Per round that retracted, the (group, page) pairs that stream-ordered stores read; later rounds may come in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +62,15 @@ class Acknowledgements:
     """Which operations were acknowledged when, of those that had been at one moment."""
 
     numbers: Mapping[int, int]
+    again: Mapping[int, list[int]]
+    """Of an operation whose id was used again, the further ones."""
     rounds: Longs
 
     def round_of(self, op_id: int) -> int | None:
-        """Return the round in which an operation was acknowledged."""
-        number = self.numbers.get(op_id, len(self.rounds))
-        return int(self.rounds[number]) if number < len(self.rounds) else None
+        """Return the round in which an operation was acknowledged, the last one."""
+        every = (self.numbers.get(op_id, len(self.rounds)), *self.again.get(op_id, ()))
+        known = [number for number in every if number < len(self.rounds)]
+        return int(self.rounds[known[-1]]) if known else None
 
 
 class Growth:
@@ -86,9 +86,9 @@ class Growth:
         self._fates = {name: Buffer(np.int64) for name in ("submission", "round", "kind")}
         self._ends: dict[int, int] = {}
         self._acknowledged, self._numbers = Buffer(np.int64), dict[int, int]()
+        self._again: dict[int, list[int]] = {}
         self._replayed, self._starts = Buffer(np.int64), Buffer(np.int64)
         self._operations = Buffer(np.int64), Buffer(np.int64)
-        self._saved: dict[int, set[tuple[int, int]]] = {}
         self._held = GrowingHeld([str(group["group_id"]) for group in config["cache_groups"]])
 
     def take(self, lot: Mapping[str, Iterable[pa.RecordBatch]], last_round: int) -> None:
@@ -140,7 +140,9 @@ class Growth:
         self._note(rounds, kinds, submission, applied)
         op_ids = column(batch, "op_id")
         answered = np.flatnonzero(op_ids >= 0)
-        self._numbers |= dict(zip(op_ids[answered].tolist(), itertools.count(len(self._acknowledged)), strict=False))
+        for number, op_id in enumerate(op_ids[answered].tolist(), len(self._acknowledged)):
+            if self._numbers.setdefault(op_id, number) != number:
+                self._again.setdefault(op_id, []).append(number)
         self._acknowledged.add(rounds[answered])
         tokens = np.where(applied, column(batch, "token_count"), 0).astype(np.int64)
         columns = {"submission": submission, "token_count": tokens, "result": (kinds == 0).astype(np.int64)}
@@ -170,7 +172,7 @@ class Growth:
         loose = loose[self._retracted(rounds[loose])]
         read = (column(batch, name)[loose].tolist() for name in ("round", "group_index", "src_page"))
         for round_, group, page in zip(*read, strict=True):
-            self._saved.setdefault(round_, set()).add((group, page))
+            self._held.store(round_, group, page)
 
     def _retracted(self, rounds: Longs) -> npt.NDArray[np.bool_]:
         """Return which rounds, whose rows came in, retracted something."""
@@ -208,8 +210,7 @@ class Growth:
             replayed=np.unique(self._replayed.values),
             operations=(self._operations[0].values, self._operations[1].values),
             held=self._held.log(),
-            acknowledgements=Acknowledgements(self._numbers, self._acknowledged.values),
-            saved=self._saved,
+            acknowledgements=Acknowledgements(self._numbers, self._again, self._acknowledged.values),
         )
 
 

@@ -97,7 +97,7 @@ class Lives:
 
     def landed(self, submissions: Longs, round_: int) -> Longs:
         """Return, per submission, how many generated tokens had landed before the plan of `round_`."""
-        return self._landed.until(submissions, round_)
+        return self._landed.amount(submissions, round_)
 
     def live(self, round_: int) -> Longs:
         """Return the submissions that were there at the plan of `round_`, those that ended right before it included."""

@@ -15,7 +15,7 @@ from tsviz.trace.tables import RECORDED
 
 from .block_tables import RecordedTables
 from .lives import Lives
-from .retractions import absences
+from .retractions import absences, shared_with
 from .snapshot import BlockTable, Row
 from .states import Absences
 
@@ -116,8 +116,12 @@ class WholeTables:
         for row in np.flatnonzero(~ordered).tolist():
             saved.setdefault(int(self._transfer_round[row]), set()).add((int(groups[row]), int(pages[row])))
         held = self._tables.held
-        stored = {round_: frozenset(pairs) for round_, pairs in saved.items()}
-        return Absences(absences(self.life, retracted, stored, held, lambda s, r: len(held(s, r)))[0])
+        shared = shared_with({round_: frozenset(pairs) for round_, pairs in saved.items()}, held)
+
+        def held_at(submissions: Longs, round_: int) -> Longs:
+            return np.array([len(held(submission, round_)) for submission in submissions.tolist()], np.int64)
+
+        return Absences(absences(self.life, retracted, held_at, shared)[0])
 
     def of_rounds(self, name: str) -> npt.NDArray[Any]:
         """Return a column of table `rounds`."""

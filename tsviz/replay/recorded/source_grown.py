@@ -48,9 +48,8 @@ class FollowedTables(RawRows):
         numbers, counts = self._grown.rounds["round"], self._grown.rounds["retracted_requests"]
         some = np.flatnonzero(counts)
         retracted = dict(zip(numbers[some].tolist(), counts[some].tolist(), strict=True))
-        saved = {round_: frozenset(pairs) for round_ in retracted if (pairs := self._grown.saved.get(round_))}
-        held = self.by_request.held
-        found, settled = absences(self.life, retracted, saved, held, self._grown.held.count, before)
+        held = self._grown.held
+        found, settled = absences(self.life, retracted, held.totals, held.shared_at, before)
         return Absences(found), settled
 
     def of_rounds(self, name: str) -> npt.NDArray[Any]:
