@@ -65,7 +65,7 @@ class GroupedTable(Groups):
     def _values(self, group: int, name: str) -> Longs:
         (chosen,) = (c for c in self._table.columns if c.name == name)
         single = Table(self._table.name, self._table.doc, (chosen,))
-        found: Longs = self._read(group, single, [name], [0]).column(0).to_numpy(zero_copy_only=False)
+        found: Longs = self._read(group, single, [name], [0]).column(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return found
 
     def _read(self, group: int, table: Table, names: list[str], mapping: Mapping) -> pa.RecordBatch:

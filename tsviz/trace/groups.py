@@ -6,6 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,14 @@ from .columns import Table
 Longs = npt.NDArray[np.int64]
 KEPT_BYTES = 12 << 20
 """What the decoded groups of one table may take together; at least one is kept."""
+
+
+def position(keys: npt.NDArray[Any], key: int) -> int:
+    """Return where a key stands, or would, in rising keys; they are not copied to be compared with a wider number."""
+    limits = np.iinfo(keys.dtype)
+    if key > limits.max:
+        return len(keys)
+    return int(np.searchsorted(keys, keys.dtype.type(max(key, limits.min))))
 
 
 class Kept:
@@ -87,8 +96,8 @@ class Groups(ABC):
         high_group = int(np.searchsorted(self._first, last, side="right")) - 1
         if low_group > high_group:
             return 0, 0
-        low = int(self._starts[low_group] + np.searchsorted(self._key(low_group), first, side="left"))
-        high = int(self._starts[high_group] + np.searchsorted(self._key(high_group), last, side="right"))
+        low = int(self._starts[low_group] + position(self._key(low_group), first))
+        high = int(self._starts[high_group] + position(self._key(high_group), last + 1))
         return low, high
 
     def at_least(self, key: int) -> int:
@@ -96,7 +105,7 @@ class Groups(ABC):
         group = int(np.searchsorted(self._last, key)) if self.rows else 0
         if group >= len(self._starts) - 1:
             return self.rows
-        return int(self._starts[group] + np.searchsorted(self._key(group), key))
+        return int(self._starts[group] + position(self._key(group), key))
 
     def between(self, first: int, last: int) -> pa.Table:
         """Return the rows whose key lies from `first` to `last`. Raises `Damaged`."""

@@ -227,7 +227,8 @@ class _GrownGroups(Groups):
     def _values(self, group: int, name: str) -> Longs:
         first, behind = self._extent.begins[group : group + 2]
         single = Table(self._table.name, self._table.doc, tuple(c for c in self._table.columns if c.name == name))
-        found: Longs = self._extent.table.decoded(first, behind, single).column(0).to_numpy(zero_copy_only=False)
+        values = self._extent.table.decoded(first, behind, single).column(0).to_numpy(zero_copy_only=False)
+        found: Longs = values.astype(np.int64)
         return found
 
 

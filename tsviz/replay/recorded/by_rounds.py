@@ -36,7 +36,7 @@ class ByRounds:
         self._transfers = grouped(store, RECORDED["transfers"], _TRANSFERS)
         self._zeroed = grouped(store, RECORDED["zeroed"], ("round", "group", "page"))
         self._store, self._wide = store, dict[str, Groups]()
-        self.numbers: npt.NDArray[Any] = self._rounds.column("round") if numbers is None else numbers
+        self.numbers: Longs = self._rounds.column("round") if numbers is None else numbers
 
     def of_rounds(self, name: str) -> npt.NDArray[Any]:
         """Return a column of table `rounds`."""

@@ -34,7 +34,7 @@ class Source(Protocol):
         ...
 
     @property
-    def numbers(self) -> npt.NDArray[Any]:
+    def numbers(self) -> Longs:
         """The rounds of table `rounds`, rising."""
         ...
 
@@ -94,7 +94,7 @@ class WholeTables:
         """Raises `TraceError`."""
         self._part = part
         self._rounds = part.table("rounds")
-        self.numbers = column(self._rounds, "round")
+        self.numbers: Longs = column(self._rounds, "round").astype(np.int64)
         self.life = Lifetimes(part)
         self._tables = RecordedTables(part.table("table_changes"), part.config)
         operations = part.table("operations")
