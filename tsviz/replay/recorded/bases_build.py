@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tsviz.replay.rows.lifetimes import ENDS, NEVER, Longs, column, keys
+from tsviz.replay.rows.lifetimes import NEVER, Longs, column, keys
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.columns import TEXT, Column, Table
 from tsviz.trace.compact import write_tables
@@ -19,15 +19,13 @@ from tsviz.trace.tables import RECORDED
 from . import bases_tables as t
 from .block_tables import RecordedTables
 from .distinct import Columns, Starts, distinct
+from .growth import FATES, KINDS, RESULT
 from .held import HeldPages, held_pages
 from .lives import Lives, requests_of
 from .retractions import absences, shared_with
 from .spans import merged
 from .word_numbers import WordNumbers
 
-KINDS = ("prefill", "decode", "remote_prefill", "remote_decode")
-RESULT = "extend_result"
-_FATES = (*ENDS, "bootstrapped", "remote_prefill_done", "retract")
 _UNKNOWN = np.iinfo(np.int32).min
 Progress = Callable[[int, int], None]
 
@@ -138,7 +136,7 @@ class _Build:
 
     def _note(self, rounds: Longs, columns: Columns) -> None:
         numbers = self._event_kinds.numbers
-        fated = [numbers[kind] for kind in _FATES if kind in numbers]
+        fated = [numbers[kind] for kind in FATES if kind in numbers]
         chosen = np.isin(columns["kind"], fated) & (columns["applied"] == 1) & (columns["submission"] >= 0)
         if chosen.any():
             self._fates.append(

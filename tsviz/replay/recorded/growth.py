@@ -26,7 +26,8 @@ from .word_numbers import WordNumbers
 
 KINDS = ("prefill", "decode", "remote_prefill", "remote_decode")
 RESULT = "extend_result"
-_FATES = (*ENDS, "bootstrapped", "remote_prefill_done", "retract")
+FATES = (*ENDS, "bootstrapped", "remote_prefill_done", "retract")
+"""Events that change more than a length."""
 _ROW = ("kind", "begin_tokens", "input_tokens", "prefill_tokens")
 _ROUNDS = ("round", "start_ns", "empty_pages", "retracted_requests")
 _REQUESTS = ("round", "accepted", "prompt_tokens", "max_new_tokens")
@@ -153,7 +154,7 @@ class Growth:
 
     def _note(self, rounds: Longs, kinds: Longs, submission: Longs, applied: Any) -> None:
         numbers = self._event_kinds.numbers
-        fated = [numbers[kind] for kind in _FATES if kind in numbers]
+        fated = [numbers[kind] for kind in FATES if kind in numbers]
         chosen = np.flatnonzero(np.isin(kinds, fated) & applied & (submission >= 0))
         for buffer, values in zip(self._fates.values(), (submission, rounds, kinds), strict=True):
             buffer.add(values[chosen])
