@@ -99,7 +99,9 @@ def test_a_request_that_computes_again_says_since_when_and_why(known: Callable[.
     assert "retracted in round 35 for its own refusal (needs 1 of full; 0 blocks in reach, 1 short)" in paragraph
     assert "it came back in round 85 at position 0, 240 to compute again" in paragraph
     assert "It holds 16 of 64 blocks: 1 request is refused pages in this round (r6)." in paragraph
-    assert "retracted this round for its own refusal" in why(facts, Turns(facts), "r3", 35).paragraph
+    lost = why(facts, Turns(facts), "r3", 35)
+    assert lost.paragraph.startswith("In round 35 r3 has no row: retracted for its own refusal (needs 1 of full;")
+    assert lost.tree.words == "r3: retracted this round for its own refusal"
 
 
 def test_who_keeps_others_waiting_says_so(known: Callable[..., Facts]) -> None:

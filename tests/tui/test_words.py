@@ -59,7 +59,7 @@ def test_the_head_of_a_phase_drops_words_and_cuts_none(width: int, says: str) ->
 
 def test_what_has_no_pages_says_in_the_list_why_it_waits() -> None:
     """In 42 cells: who computes shows its numbers, who waits with nothing its cause; scheduled ones show numbers."""
-    cause = Cause("head_of_line", "behind r7 (head of line), 3 rounds", "r7", 58)
+    cause = Cause("head_of_line", "behind r7 (head of line), 3 rounds", "r7", 59)
     held = RequestLine("r7", 7, "prefilling", 512, 900, 0, 5, 32, 9, True, 0)
     waits = RequestLine("r8", 8, "waiting", 0, 640, 0, 5, 0, 4, False, 0, cause)
     partly = RequestLine("r9", 9, "decoding", 700, 640, 60, 99, 44, 4, False, 0, cause)

@@ -201,7 +201,13 @@ def _paragraph(facts: Facts, found: Chain, round_: int, since: int, cycle: Cycle
     assert said is not None
     explained = EXPLAINED[said.cause](Case(facts, first.submission, round_, said))
     row = next((branch.words for branch in explained if branch.kind == "row"), "row")
-    has = f"has a {row}" if said.cause == d.SCHEDULED else f"has no row: {_words(facts, first, round_)}"
+    told = [branch for branch in explained if branch.kind == "retraction"]
+    if said.cause != d.SCHEDULED:
+        told = list(retraction(facts, first.submission, round_))
+    words = _words(facts, first, round_)
+    if said.cause == d.RETRACTED and told:
+        words, told = told[0].words.replace(f" in round {round_:,}", "", 1), []
+    has = f"has a {row}" if said.cause == d.SCHEDULED else f"has no row: {words}"
     parts = [f"In round {round_:,} {first.request} {has}."]
     if said.cause != d.SCHEDULED:
         parts.append(_since_words(facts, first.submission, said.since_round, since, round_))
@@ -212,9 +218,6 @@ def _paragraph(facts: Facts, found: Chain, round_: int, since: int, cycle: Cycle
         parts.append(f"Behind it: {way}. {last.request} {last.way}; its own verdict: {_words(facts, last, round_)}.")
     if said.cause == d.SCHEDULED:
         parts += [branch.words[0].upper() + branch.words[1:] + "." for branch in explained if branch.kind == "grant"]
-        told = [branch for branch in explained if branch.kind == "retraction"]
-    else:
-        told = list(retraction(facts, first.submission, round_))
     parts += [f"It was {branch.words}." for branch in told]
     parts += [f"It {branch.words}." for branch in waiters(facts, first.submission, round_)]
     if cycle is not None:

@@ -98,10 +98,8 @@ def _position(scene: Scene, width: int) -> Line:
         Span(f" of {total}", "text"),
         Span(f"  {percent(shown, head.rounds):>7}", "dim"),
     ]
-    if frame:
-        left += [_BAR, *_time(head, frame.snapshot.start_ns, width)]
+    time = [_BAR, *_time(head, frame.snapshot.start_ns, width)] if frame else []
     gaps = Span("no gaps", "dim") if head.gaps == 0 else Span(f"▲ {counted(head.gaps, 'gap')}", "warn")
-    left += [_BAR, gaps]
     words, role = scene.badge
     right: list[Span] = [Span(f"{words} ", role, ("action", "findings"))] if words else []
     if scene.play_rounds_per_second:
@@ -110,4 +108,8 @@ def _position(scene: Scene, width: int) -> Line:
         right.append(Span(f"✗ round {grouped(scene.round)} unreadable ", "bad"))
     elif scene.loading and head.rounds:
         right.append(Span(f"◌ loading {grouped(scene.round)} ", "accent"))
-    return spread(left, right, width)
+    gapped = [_BAR, gaps]
+    ways = [[*left, *time, *gapped], [*left, *time], [*left, *time[:2]], left]
+    if head.gaps:  # what was dropped is said before the time is
+        ways[1:] = [[*left, *time[:2], *gapped], [*left, *gapped]]
+    return spread(next((way for way in ways if _fits(way, right, width)), ways[-1]), right, width)

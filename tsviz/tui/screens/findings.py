@@ -104,7 +104,7 @@ class FindingsScreen(Over):
             self.say(f"That is in part {here.part}: tsviz open {self._study.desk.trace}@{here.part}:{round_}")
             return
         name = request or (here.requests[0] if here.requests else "")
-        self.dismiss(Jump(round_, name, message=here.sentence))
+        self.dismiss(Jump(round_, name, message=here.sentence, why=True))
 
     def action_choose(self) -> None:
         """Go to where the finding begins."""

@@ -36,6 +36,8 @@ class Jump:
     submission: int | None = None
     message: str = ""
     stop: int | None = None
+    why: bool = False
+    """Whether the inspector shall say why: the jump is about what a request waits for, or keeps others from."""
 
 
 def keys_of(screen: str, *own: Key) -> tuple[Key, ...]:
