@@ -143,6 +143,8 @@ def _tree(facts: Facts, found: Chain, round_: int, cycle: Cycle | None) -> Branc
         children = list(EXPLAINED[said.cause](Case(facts, link.submission, round_, said))) if said else []
         if said and said.cause not in (d.RETRACTED, d.SCHEDULED):
             children += retraction(facts, link.submission, round_)
+        if index:  # how far the prefill is that others wait for is told with them
+            children = [child for child in children if child.kind != "progress"]
         if branch is not None:
             children.append(branch)
         if index == 0:

@@ -34,6 +34,9 @@ def _identity(scene: Scene, width: int) -> Line:
     wide = width >= _WORDS_FROM_CELLS
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12))]
+    if len(head.parts) > 1:
+        others = [part for part in head.parts if part != f"{head.node}/{head.rank}"]
+        left.append(Span(f"  beside {shorten(', '.join(others), 12)}", "warn"))
     named = [*left, _BAR, Span(engine)]
     rules = [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
     calls_only = [Span("● calls recorded  ", "good")] if head.calls_only and width >= _FINISHED_FROM_CELLS else []
