@@ -51,6 +51,15 @@ class FakeStream:
         self.library.calls.append(("drain", self.name, None))
 
 
+def _held(tensor):
+    """What a tensor of the pretended device holds (`pretend`); any other is itself."""
+    return getattr(tensor, "held", tensor)
+
+
+def _address(tensor) -> int:
+    return _held(tensor).untyped_storage().data_ptr()
+
+
 class _Recording(TorchDispatchMode):
     """Keeps every operation with its tensors, and what those that existed before held when they were first written."""
 
@@ -67,9 +76,9 @@ class _Recording(TorchDispatchMode):
                 self._remember(value)
         out = func(*args, **kwargs)
         tensors = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
-        given = {t.untyped_storage().data_ptr() for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)}
-        made = [t for t in tensors if t.untyped_storage().data_ptr() not in given]
-        self._own.update(t.untyped_storage().data_ptr() for t in made)
+        given = {_address(t) for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)}
+        made = [t for t in tensors if _address(t) not in given]
+        self._own.update(map(_address, made))
         self.operations.append((func, args, kwargs, made))
         return out
 
@@ -79,7 +88,7 @@ class _Recording(TorchDispatchMode):
             whole.copy_(was)
 
     def _remember(self, tensor) -> None:
-        storage = tensor.untyped_storage()
+        storage = _held(tensor).untyped_storage()
         if storage.data_ptr() not in self._own and storage.data_ptr() not in self._before:
             whole = torch.empty(0, dtype=torch.uint8).set_(storage)
             self._before[storage.data_ptr()] = (whole, whole.clone())
