@@ -8,6 +8,7 @@ not what was put in its place, says a wrong token here as it would on a GPU.
 from __future__ import annotations
 
 import contextlib
+import threading
 from itertools import count
 
 import torch
@@ -126,8 +127,14 @@ class FakeCuda:
 
     def __init__(self) -> None:
         self.calls, self.streams, self.ticks = [], [], count(1)
-        self.current = self.capturing = None
+        self.capturing = None
         self.pool = (0, 1)
+        self._of_thread = threading.local()
+
+    @property
+    def current(self):
+        """The number of this thread's stream; None outside of one."""
+        return getattr(self._of_thread, "current", None)
 
     def is_available(self) -> bool:
         return True
@@ -146,6 +153,6 @@ class FakeCuda:
 
     @contextlib.contextmanager
     def stream(self, stream):
-        self.current = stream.name
+        self._of_thread.current = stream.name
         yield
-        self.current = None
+        self._of_thread.current = None

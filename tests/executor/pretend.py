@@ -2,13 +2,16 @@
 
 Its tensors hold ordinary ones and say that they lie elsewhere. An operation that takes tensors of both sides fails, as
 on a GPU. What would make the host wait is noted with the line that asked for it: a number read back, a shape that
-depends on values, a copy from or to memory that is not pinned. A copy to the host that is not waited for holds garbage
-until an event behind it is asked, so that who reads too soon reads that.
+depends on values, a copy from or to memory that is not pinned; not so on the thread that moves a peer's bytes. A copy
+to the host that is not waited for holds garbage until an event behind it is asked, so that who reads too soon reads
+that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import traceback
 import warnings
 from pathlib import Path
@@ -20,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from tests.executor.fake_cuda import FakeCuda, FakeEvent
+from tsviz.executor.forward_thread import PEER_THREAD
 
 NAME = "pretend"
 _GARBAGE = 0xA5
@@ -82,16 +86,23 @@ class Pretend(TorchDispatchMode):
         self.waits: set[str] = set()
         self.arriving = []
         self._pinned = {}
-        self._cuda = _Cuda()
+        self._of_thread = threading.local()
         Pretend.current = self
 
     def __enter__(self):
-        self._cuda.__enter__()
+        self._of_thread.cuda = _Cuda()
+        self._of_thread.cuda.__enter__()
         return super().__enter__()
 
     def __exit__(self, *raised):
         super().__exit__(*raised)
-        self._cuda.__exit__(*raised)
+        self._of_thread.cuda.__exit__(*raised)
+        del self._of_thread.cuda
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether this thread sees the device."""
+        return hasattr(self._of_thread, "cuda")
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return self.run(func, args, kwargs or {})
@@ -166,6 +177,8 @@ class Pretend(TorchDispatchMode):
     def _note(self, what) -> None:
         assert self.library.capturing is None, f"{what} while a graph is captured"
         frames = [f for f in traceback.extract_stack(sys._getframe(1)) if f"{Path('tsviz') / 'executor'}" in f.filename]
+        if threading.current_thread().name == PEER_THREAD:
+            return
         at = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "elsewhere"
         self.waits.add(f"{at}: {what}")
 
@@ -213,6 +226,12 @@ class PretendCuda(FakeCuda):
 
     def Event(self, enable_timing=False):
         return _Event(self, enable_timing)
+
+    @contextlib.contextmanager
+    def stream(self, stream):
+        """Let what this thread does run there; a thread that launches sees the device only meanwhile."""
+        with super().stream(stream), contextlib.nullcontext() if self.pretend.is_entered else self.pretend:
+            yield
 
     def stand_in(self, monkeypatch) -> None:
         """Be `torch.cuda`."""

@@ -16,11 +16,13 @@ import tsviz.scheduler.compat as twin
 from bench import e3_gpu
 from tests.executor import on_gpu
 from tests.executor.conftest import tsviz
+from tests.executor.pairs import REQUESTS, Pair, run_pair
 from tests.executor.pretend import NAME, MixedDevices, OnDevice, Pretend
 from tests.executor.rig import Life, Lived, drawn, live
 from tests.executor.test_decode import LIVES
 from tests.executor.test_equality import PRESSED
 from tsviz.executor.cuda import CudaStreams
+from tsviz.executor.forward_thread import ForwardThread
 from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.shape import PRESETS, ModelShape
 from tsviz.executor.sizing import PoolOptions
@@ -50,7 +52,7 @@ def lived_on(pretend: Pretend, life: Life, tmp_path) -> Lived:
     """What became of a lifetime on the pretended device."""
     library = pretend.library
     graphs = DecodeGraphs(library) if life.fast else None
-    streams = lambda now_ns: CudaStreams(now_ns, library)  # noqa: E731
+    streams = lambda now_ns: ForwardThread(CudaStreams(now_ns, library))  # noqa: E731
     return live(replace(life, on=NAME, streams=streams, graphs=graphs), twin, tmp_path)
 
 
@@ -69,6 +71,16 @@ def test_replayed_graphs_on_the_device_say_the_right_tokens_and_never_wait(prete
     lived = lived_on(pretend, life, tmp_path)
     assert (lived.equality.wrong, lived.races) == (0, [])
     assert {"capture", "replay"} <= {call[0] for call in pretend.library.calls}
+    assert {wait.partition(": ")[0] for wait in pretend.waits} <= ONCE
+
+
+@pytest.mark.parametrize("layerwise", [False, True], ids=["whole", "layerwise"])
+def test_a_pair_on_the_device_has_equal_bits_and_waits_on_the_peer_thread_alone(pretend, layerwise) -> None:
+    """Pages go from one node's device to the other's: logits are the reference's; no other thread waits for them."""
+    streams = lambda now_ns: ForwardThread(CudaStreams(now_ns, pretend.library))  # noqa: E731
+    paired = run_pair(Pair(requests=REQUESTS[:3], layerwise=layerwise, streams=streams, on=NAME))
+    assert paired.equality.is_exact
+    assert paired.races == set()
     assert {wait.partition(": ")[0] for wait in pretend.waits} <= ONCE
 
 
