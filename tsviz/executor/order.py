@@ -73,7 +73,8 @@ class _Known:
 class OrderChecker:
     """Told of every operation in the order of submission, and of every end that the host sees; collects races.
 
-    A clock says, per stream, up to which operation number everything has ended.
+    A clock says, per stream, up to which operation number everything has ended. Those of operations that the host has
+    seen end are forgotten: the host's own, from which every later one starts, says no less.
     """
 
     races: list[Race] = field(default_factory=list)
@@ -111,10 +112,10 @@ class OrderChecker:
         for stream, ops in self._open.items():
             ended = self._host.get(stream, -1)
             if ops and ops[0].number <= ended:
+                for op in ops:
+                    if op.number <= ended:
+                        del self._clocks[op.number]
                 self._open[stream] = [op for op in ops if op.number > ended]
-        if len(self._clocks) > 4096:
-            oldest = min(self._host.values(), default=-1)
-            self._clocks = {n: c for n, c in self._clocks.items() if n >= oldest - 1024}
 
     def adopt(self, seen: Sequence[int]) -> None:
         """Take over what the host had seen, as a trace keeps it."""
