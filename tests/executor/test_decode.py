@@ -31,8 +31,12 @@ LIVES = [
     Life(SHARED, "tiny-sliding", PoolOptions(mixed=True), fast=True),
     Life(SHARED, "tiny-narrow", PoolOptions(decode_input_tokens=2, max_scheduled_tokens=40), fast=True),
     Life(SHARED, "tiny-replay-2", PoolOptions(overlap_schedule_depth=1, max_scheduled_tokens=40), fast=True),
+    Life(SHARED, "tiny-state", PoolOptions(mixed=True, overlap_schedule_depth=1), fast=True),
+    Life(SHARED, "tiny-state-2", PoolOptions(decode_input_tokens=3, overlap_schedule_depth=1), fast=True),
+    Life(SHARED, "tiny", PoolOptions(decode_input_tokens=3, mixed=True), draft_layers=2, fast=True),
+    Life(SHARED, "tiny-state", PoolOptions(decode_input_tokens=3, overlap_schedule_depth=1), draft_layers=1, fast=True),
 ]
-NAMES = ["overlap", "wide", "sliding", "narrowed", "replay"]
+NAMES = ["overlap", "wide", "sliding", "narrowed", "replay", "state", "wide-state", "draft", "draft-state"]
 
 
 def on_fake(life: Life) -> tuple[FakeCuda, Life]:

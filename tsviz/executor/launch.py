@@ -45,11 +45,14 @@ class Launcher:
         self.layers = len(model.shape.pattern) + self._draft_layers
 
     def launch(self, inputs: ForwardInputs, zero: Op, loads: Mapping[int | None, Sequence[int]]) -> Launched:
-        """Queue a batch behind its plan's zeroing, and each layer behind the loads of it (None: of every layer)."""
+        """Queue a batch behind its plan's zeroing, and each layer behind the loads of it (None: of every layer).
+
+        A step of all layers waits for all of them, once.
+        """
         options, queue, planned = self._options, self._queue, inputs.tables
         if options.faults:
             inputs = self._spoiler.spoil(inputs, options.faults)
-        whole = self._decoding.takes(inputs) and not any(loads.values())
+        whole = self._decoding.takes(inputs)
         forward = self._forward(inputs, whole=whole)
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(
@@ -79,9 +82,8 @@ class Launcher:
         loads: Mapping[int | None, Sequence[int]],
     ) -> Op:  # fmt: skip
         reads, writes = touched.layer(layer) if self._options.tracked else ((), ())
-        waits = [
-            self._options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
-        ]
+        needed = loads.values() if layer is None else (loads.get(layer, ()), loads.get(None, ()))
+        waits = [self._options.unless(Edge.LOAD_FORWARD, number) for numbers in needed for number in numbers]
         return self._queue.submit(
             Stream.EXEC, Kind.LAYER, lambda: forward.layer(layer), waits, reads=reads, writes=writes, layer=layer,
             watch=lambda: Watched(*touched.blocks(layer)),
