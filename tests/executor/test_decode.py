@@ -165,9 +165,9 @@ def test_checksums_tell_of_a_step_what_they_tell_layer_by_layer(model) -> None:
     watcher = Summed()
     lived = live(with_device(life, page_crcs=True), twin, watcher=watcher)
     assert (lived.equality.wrong, lived.races) == (0, [])
-    steps = [number for number, op in watcher.ops.items() if op.kind is Kind.LAYER and op.layer is None]
+    steps = [number for number, op in watcher.told.items() if op.kind is Kind.LAYER and op.layer is None]
     assert all(watcher.spaces[number] == {"device"} for number in steps)
-    epilogues = [n for n, op in watcher.ops.items() if op.kind is Kind.EPILOGUE and op.round in watcher.step_rounds()]
+    epilogues = [n for n, op in watcher.told.items() if op.kind is Kind.EPILOGUE and op.round in watcher.step_rounds()]
     expected = {"device", "scratch"} if "state" in model else set()
     assert all(watcher.spaces.get(number, set()) == expected for number in epilogues)
 
@@ -176,10 +176,10 @@ class Summed:
     """Keeps which spaces the checksums of an operation were of."""
 
     def __init__(self) -> None:
-        self.ops, self.spaces = {}, {}
+        self.told, self.spaces = {}, {}
 
-    def op(self, op) -> None:
-        self.ops[op.number] = op
+    def ops(self, ops) -> None:
+        self.told |= {op.number: op for op in ops}
 
     def crcs(self, op, crcs) -> None:
         self.spaces[op.number] = {crc.space for crc in crcs}
@@ -188,4 +188,4 @@ class Summed:
         pass
 
     def step_rounds(self) -> set[int]:
-        return {op.round for op in self.ops.values() if op.kind is Kind.LAYER and op.layer is None}
+        return {op.round for op in self.told.values() if op.kind is Kind.LAYER and op.layer is None}

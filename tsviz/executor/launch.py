@@ -18,7 +18,7 @@ from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge
 from tsviz.executor.slots import SlotState
 from tsviz.executor.spoilt import TableSpoiler
-from tsviz.executor.touched import Touched
+from tsviz.executor.touched import FieldSpans, Touched
 
 
 class Launched(NamedTuple):
@@ -41,6 +41,7 @@ class Launcher:
         self._queue, self._options, self._prefix = queue, options, prefix_granularity
         self._decoding = Decoding(model, arena, slots, options, draft, graphs)
         self._spoiler = TableSpoiler()
+        self._fields = FieldSpans(arena.layout)
         self._draft_layers = len(draft.shape.pattern) if draft is not None else 0
         self.layers = len(model.shape.pattern) + self._draft_layers
 
@@ -60,7 +61,7 @@ class Launcher:
             watch=lambda: Watched(also=forward.tables_copied(planned)),
         )  # fmt: skip
         upper = inputs if forward.upper is None else forward.upper.inputs
-        touched = Touched(inputs, upper, self._model.shape, self._arena.layout, self._prefix, options.faults)
+        touched = Touched(inputs, upper, self._model.shape, self._fields, self._prefix, options.faults)
         numbers: Sequence[int | None] = (None,) if whole else range(self.layers)
         layers = [self._layer(forward, touched, layer, loads) for layer in numbers]
         queue.submit(
