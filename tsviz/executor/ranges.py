@@ -68,8 +68,8 @@ class LaterRanges(RangeColumns, Sequence[ByteRange]):
 
 def joined(begins: Longs, ends: Longs) -> Edges:
     """Return ranges in any order as edges."""
-    order = np.argsort(begins, kind="stable")
+    order = begins.argsort(kind="stable")
     begins, ends = begins[order], np.maximum.accumulate(ends[order])
-    first = np.ones(len(begins), bool)
-    first[1:] = begins[1:] > ends[:-1]
-    return begins[first], ends[np.roll(first, -1)]
+    edges = np.ones(len(begins) + 1, bool)
+    np.greater(begins[1:], ends[:-1], out=edges[1:-1])
+    return begins[edges[:-1]], ends[edges[1:]]
