@@ -8,6 +8,7 @@ not what was put in its place, says a wrong token here as it would on a GPU.
 from __future__ import annotations
 
 import contextlib
+import threading
 from itertools import count
 
 import torch
@@ -51,6 +52,15 @@ class FakeStream:
         self.library.calls.append(("drain", self.name, None))
 
 
+def _held(tensor):
+    """What a tensor of the pretended device holds (`pretend`); any other is itself."""
+    return getattr(tensor, "held", tensor)
+
+
+def _address(tensor) -> int:
+    return _held(tensor).untyped_storage().data_ptr()
+
+
 class _Recording(TorchDispatchMode):
     """Keeps every operation with its tensors, and what those that existed before held when they were first written."""
 
@@ -67,9 +77,9 @@ class _Recording(TorchDispatchMode):
                 self._remember(value)
         out = func(*args, **kwargs)
         tensors = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
-        given = {t.untyped_storage().data_ptr() for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)}
-        made = [t for t in tensors if t.untyped_storage().data_ptr() not in given]
-        self._own.update(t.untyped_storage().data_ptr() for t in made)
+        given = {_address(t) for t in tree_flatten((args, kwargs))[0] if isinstance(t, torch.Tensor)}
+        made = [t for t in tensors if _address(t) not in given]
+        self._own.update(map(_address, made))
         self.operations.append((func, args, kwargs, made))
         return out
 
@@ -79,7 +89,7 @@ class _Recording(TorchDispatchMode):
             whole.copy_(was)
 
     def _remember(self, tensor) -> None:
-        storage = tensor.untyped_storage()
+        storage = _held(tensor).untyped_storage()
         if storage.data_ptr() not in self._own and storage.data_ptr() not in self._before:
             whole = torch.empty(0, dtype=torch.uint8).set_(storage)
             self._before[storage.data_ptr()] = (whole, whole.clone())
@@ -117,8 +127,14 @@ class FakeCuda:
 
     def __init__(self) -> None:
         self.calls, self.streams, self.ticks = [], [], count(1)
-        self.current = self.capturing = None
+        self.capturing = None
         self.pool = (0, 1)
+        self._of_thread = threading.local()
+
+    @property
+    def current(self):
+        """The number of this thread's stream; None outside of one."""
+        return getattr(self._of_thread, "current", None)
 
     def is_available(self) -> bool:
         return True
@@ -137,6 +153,6 @@ class FakeCuda:
 
     @contextlib.contextmanager
     def stream(self, stream):
-        self.current = stream.name
+        self._of_thread.current = stream.name
         yield
-        self.current = None
+        self._of_thread.current = None

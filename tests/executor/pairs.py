@@ -52,6 +52,7 @@ class Pair:
     on_p: DeviceOptions = field(default_factory=DeviceOptions)
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
     meddle: dict[Role, Meddle] | None = None
+    on: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
     """Run both nodes in this process; `out` is a folder for a trace of each, `P` and `D`."""
     shape, clock = PRESETS[pair.model], MonotonicClock()
     model = Model(shape, seeded_weights(shape, 3))
-    draft = draft_of(model, pair.draft_layers)
+    placed = model if pair.on == "cpu" else replace(model, weights=model.weights.to(pair.on))
+    draft = draft_of(placed, pair.draft_layers)
     requests = fit_vocabulary(Workload(pair.requests, {}), shape.vocabulary).requests
     sized = size_pool(
         shape, pair.pool, parents=pair.parents, host_parents=0, element_bytes=4,
@@ -118,7 +120,8 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
             module = _recorded(writer, watcher, role, clock)
             writers.append(writer)
         engine = Engine(
-            module, model, with_role(sized, role), arrivals[role], clock, EngineOptions(device=device, max_rounds=4000),
+            module, placed, with_role(sized, role), arrivals[role], clock,
+            EngineOptions(device=device, max_rounds=4000),
             remote=lambda e, role=role, wire=wire: PeerSide(
                 role, wire, e.device, e.arena, shape, clock, layerwise=pair.layerwise
             ),

@@ -71,6 +71,7 @@ class Life:
     seed: int = 1
     fast: bool = False
     graphs: DecodeGraphs | None = None
+    on: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def live(
     shape = PRESETS[life.model]
     dtype = torch.float64 if life.fast else torch.float32
     model = Model(shape, seeded_weights(shape, life.seed, dtype))
-    runs = fast_model(model) if life.fast else model
+    placed = model if life.on == "cpu" else replace(model, weights=model.weights.to(life.on))
+    runs = fast_model(placed) if life.fast else placed
     draft = draft_of(runs, life.draft_layers)
     sized = size_pool(
         shape, life.pool, parents=life.parents, host_parents=life.host_parents,

@@ -1,18 +1,20 @@
 """Streams on a GPU: CUDA streams and events behind the same interface (`executor-rules.md` section 2).
 
-`submit` runs on the one forward thread (here: the caller's) and only enqueues; nothing on the way synchronises. Times
-come from two timing events an operation, read once the operation has ended. The library is given, so that CI checks the
-calls against the ordering table without a GPU.
+`submit` is called from the one forward thread (`forward_thread`) and only enqueues; nothing on the way synchronises but
+a peer's bytes, on a thread of their own. Times come from two timing events an operation, read once the operation has
+ended. The library is given, so that CI checks the calls against the ordering table without a GPU.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from tsviz.executor.forward_thread import ForwardThread
 from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.ops import Op, Stream
 from tsviz.executor.shape import BadModel
@@ -27,9 +29,9 @@ def require_gpu(library: Any = torch.cuda) -> None:
         raise BadModel("there is no CUDA device here")
 
 
-def cuda_streams(now_ns: Callable[[], int]) -> CudaStreams:
-    """Return the streams of the GPU that is here. Raises BadModel where there is none."""
-    return CudaStreams(now_ns, torch.cuda)
+def cuda_streams(now_ns: Callable[[], int]) -> ForwardThread:
+    """Return the streams of the GPU that is here, with their forward thread. Raises BadModel where there is none."""
+    return ForwardThread(CudaStreams(now_ns, torch.cuda))
 
 
 def decode_graphs() -> DecodeGraphs:
@@ -61,6 +63,8 @@ class CudaStreams:
         }
         self._events: dict[int, Any] = {}
         self._open: list[_Launched] = []
+        self._lock = threading.Lock()
+        """Of the two above: operations are launched on one thread, and asked for on another."""
         self._zero_event = library.Event(enable_timing=True)
         self._zero_event.record(self._streams[Stream.EXEC])
         self._zero_event.synchronize()
@@ -74,16 +78,18 @@ class CudaStreams:
             op.end_ns = self._now_ns()
             return
         stream = self._streams[op.stream]
-        for number in op.waits:
-            if (event := self._events.get(number)) is not None:
-                stream.wait_event(event)
+        with self._lock:
+            events = [self._events[number] for number in op.waits if number in self._events]
+        for event in events:
+            stream.wait_event(event)
         began, ended = (self._library.Event(enable_timing=True) for _ in range(2))
         with self._library.stream(stream):
             began.record(stream)
             run()
             ended.record(stream)
-        self._events[op.number] = ended
-        self._open.append(_Launched(op, began, ended))
+        with self._lock:
+            self._events[op.number] = ended
+            self._open.append(_Launched(op, began, ended))
 
     def done(self, op: Op) -> bool:
         """Ask the event; reads the times of everything that has ended."""
@@ -105,13 +111,14 @@ class CudaStreams:
 
     def _collect(self) -> None:
         """Read the times of what has ended, in the order of submission; an event is dropped when nobody needs it."""
-        while self._open and self._open[0].ended.query():
-            launched = self._open.pop(0)
-            launched.op.start_ns = self._at_ns(launched.began)
-            launched.op.end_ns = self._at_ns(launched.ended)
-        keep_from = self._open[0].op.number if self._open else max(self._events, default=0)
-        for number in [n for n in self._events if n < keep_from]:
-            del self._events[number]
+        with self._lock:
+            while self._open and self._open[0].ended.query():
+                launched = self._open.pop(0)
+                launched.op.start_ns = self._at_ns(launched.began)
+                launched.op.end_ns = self._at_ns(launched.ended)
+            keep_from = min((launched.op.number for launched in self._open), default=max(self._events, default=0))
+            for number in [n for n in self._events if n < keep_from]:
+                del self._events[number]
 
     def _at_ns(self, event: Any) -> int:
         return self._zero_ns + int(self._zero_event.elapsed_time(event) * 1e6)

@@ -26,14 +26,8 @@ class Landing:
         self._wire, self._device, self._arena, self._shape = wire, device, arena, shape
         self.moved_bytes = 0
 
-    def wait_for_zeroing(self) -> None:
-        """Return once the pages of this round's plan are zeroed: a peer's bytes are not ordered by our streams."""
-        device = self._device
-        if device.last_zero is not None and Edge.ZERO_REMOTE not in device.options.omitted:
-            device.queue.wait(device.last_zero)
-
     def publish(self, room: Room, batch: Batch, row: int) -> None:
-        """Tell the peer which pages it is to fill. Raises BadManifest for a hole among them."""
+        """Tell the peer which pages it is to fill, once they are zeroed. Raises BadManifest for a hole among them."""
         device, layout = self._device, self._arena.layout
         tables, slots = batch.block_tables_arrays(), batch.request_pool_indices  # type: ignore[attr-defined]
         prefix, prompt = batch.extend_prefix_lens[row], batch.prefill_lengths[row]
@@ -44,7 +38,17 @@ class Landing:
         room.missing_bytes = sum(len(ids) * layout.group(name).payload_bytes for name, ids in pages.items())
         room.stage = Stage.BOOTSTRAPPED
         device.counts["landing behind a prefix" if prefix else "landing"] += 1
-        self._wire.send(room.manifest.told())
+        room.zeroing = device.last_zero
+        self.tell(room)
+
+    def tell(self, room: Room) -> None:
+        """Send a manifest that waits, if its pages are zeroed now: a peer's bytes are not ordered by our streams."""
+        queue, zeroing = self._device.queue, room.zeroing
+        if zeroing is None or room.manifest is None:
+            return
+        if Edge.ZERO_REMOTE in self._device.options.omitted or queue.ended(zeroing):
+            room.zeroing = None
+            self._wire.send(room.manifest.told())
 
     def land(self, room: Room, frame: Frame) -> bool:
         """Write a page, or one layer of it; False for one that was not asked for, has come, or is not whole."""

@@ -92,6 +92,8 @@ class PeerSide:
             lost = self._wire.lost is not None and not room.has_everything
             if not room.is_over and (late or lost):
                 self._rooms.fail(room)
+            if not room.is_over:
+                self._landing.tell(room)
             self._settle(room)
         return self._rooms.take_events()
 
@@ -135,7 +137,6 @@ class PeerSide:
             self._rooms.post(RemotePrefillDone(room.request_id, token), candidates)
 
     def _publish(self, batch: Batch) -> None:
-        self._landing.wait_for_zeroing()
         for row, request_id in enumerate(batch.request_ids):
             room = self._rooms[request_id]
             if room.stage is Stage.OPEN:

@@ -28,7 +28,8 @@ class Room:
     """`manifest` is what is to come or to go, `ops` what copies it; `told` once the scheduler knows the end.
 
     On P `sent` are the blocks that went ahead layer by layer (group, index in the manifest). On D `landed` is what came
-    (group, index, layer; None is all layers), `missing_bytes` what is still to come, `status` P's token and candidates.
+    (group, index, layer; None is all layers), `missing_bytes` what is still to come, `status` P's token and candidates;
+    `zeroing` is what the manifest waits for, None once it went out.
     """
 
     request_id: str
@@ -40,6 +41,7 @@ class Room:
     sent: set[tuple[str, int]] = field(default_factory=set)
     landed: set[tuple[str, int, int | None]] = field(default_factory=set)
     missing_bytes: int = 0
+    zeroing: Op | None = None
     status: tuple[int, list[int]] | None = None
     told: bool = False
 
