@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -90,13 +90,13 @@ class _Ops:
     """Keeps what the device tells."""
 
     def __init__(self) -> None:
-        self.ops: list[Op] = []
+        self.told: list[Op] = []
 
-    def op(self, op: Op) -> None:
-        self.ops.append(op)
+    def ops(self, ops: Sequence[Op]) -> None:
+        self.told += ops
 
     def crcs(self, op: Op, crcs: Any) -> None:
-        assert op is self.ops[-1]
+        assert op is self.told[-1]
 
     def forward(self, round_: int, start_ns: int, end_ns: int, rows: Any) -> None:
         assert 0 <= start_ns <= end_ns
@@ -170,7 +170,7 @@ def live(
     device.counts["aborted neighbour"] += summary.aborted
     device.counts[f"depth {life.pool.overlap_schedule_depth}"] += summary.scheduled_rounds
     equality = compare(model, workload.requests, device.said)
-    return Lived(summary, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.ops)
+    return Lived(summary, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.told)
 
 
 PRESSED_PARENTS = {

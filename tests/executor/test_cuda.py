@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
@@ -79,11 +81,16 @@ def test_without_a_gpu_there_is_one_sentence() -> None:
         CudaStreams(lambda: 0, library)
 
 
-@pytest.mark.parametrize("way", on_gpu.WAYS[:2], ids=["exact", "fast"])
-def test_the_checks_for_a_gpu_pass_on_a_cpu(way, capsys) -> None:
-    """What `make gpu` compares first holds on this machine's kernels; 157 tokens of five requests are looked at."""
-    assert on_gpu.check("tiny", way, "cpu") is None
-    assert "157 tokens" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("way", "draft_layers"),
+    [(on_gpu.WAYS[0], 0), (on_gpu.WAYS[1], 0), (on_gpu.WAYS[1], 1)],
+    ids=["exact", "fast", "drafting"],
+)
+def test_the_checks_for_a_gpu_pass_on_a_cpu(way, draft_layers, capsys) -> None:
+    """What `make gpu` compares first holds here too: five requests say 30 tokens, a last window may say more."""
+    assert on_gpu.check("tiny", way, "cpu", draft_layers) is None
+    tokens = int(re.search(r": (\d+) tokens", capsys.readouterr().out)[1])
+    assert 5 * 30 <= tokens < 5 * (30 + 2)
 
 
 def test_the_figures_of_a_gpu_are_taken_on_a_cpu_too(monkeypatch) -> None:

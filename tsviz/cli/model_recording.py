@@ -66,7 +66,7 @@ class ModelRecording:
                 "model": options["model"], "mode": options["mode"], "dtype": options["dtype"],
                 "streams": options["streams"], "layers": loaded.model.shape.pattern, **loaded.told,
                 **({} if options["draft"] is None else {"draft": options["draft"]}),
-                "decode": how_decoded(loaded.model, setup.draft),
+                "decode": how_decoded(loaded.model),
             },
         }  # fmt: skip
         writer = BundleWriter(out, meta=meta, tokens=tokens)

@@ -1,52 +1,79 @@
 """Which bytes a forward reads and writes, from what the host knows (`executor-rules.md` section 2, *CPU executor*).
 
-A group's pages are worked out once a forward, and turned into bytes layer by layer with arrays: it runs on the control
-thread of every recorded round.
+All of it is put off until somebody looks (`ranges`). A group's pages are worked out once a forward then, and turned
+into bytes with arrays.
 """
 
 from __future__ import annotations
 
-from itertools import repeat
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from tsviz.executor.crcs import DEVICE, Block
 from tsviz.executor.inputs import ForwardInputs, Row
 from tsviz.executor.layout import ByteRange, GroupLayout, Layout
 from tsviz.executor.options import Fault
-from tsviz.executor.order import merged
+from tsviz.executor.ranges import Edges, LaterRanges, Longs, joined
 from tsviz.executor.shape import KINDS, ModelShape
 from tsviz.executor.states import state_ends
 
-Ranges = tuple[ByteRange, ...]
-Longs = npt.NDArray[np.int64]
+Ranges = LaterRanges | tuple[ByteRange, ...]
 _NONE: frozenset[Fault] = frozenset()
+
+
+class FieldSpans:
+    """Where the fields of every layer lie in a block of each group, as arrays; worked out once a device."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._of: dict[tuple[str, int | None], tuple[Longs, Longs]] = {}
+        for group in layout.groups:
+            for layer in (None, *sorted({f.layer for f in group.fields})):
+                spans = [(f.offset_bytes, f.size_bytes) for f in group.fields_of(layer)]
+                self._of[group.name, layer] = np.array([s[0] for s in spans]), np.array([s[1] for s in spans])
+
+    def bytes_of(self, group: GroupLayout, layer: int | None, spans: Longs) -> Edges:
+        """Return the bytes of a layer's fields (None: of all layers') in rows of pages, in no order.
+
+        `spans` is (page, first row, row behind the last), `[3, n]`.
+        """
+        pages, first, last = spans[:, :, None]
+        offsets, sizes = self._of[group.name, layer]
+        base = group.parent_bytes - group.stride_bytes + pages * group.stride_bytes + offsets
+        row = sizes // group.granularity
+        if group.name == "state":
+            return base.ravel(), (base + sizes).ravel()
+        return (base + first * row).ravel(), (base + last * row).ravel()
+
+    def blocks_of(self, group: GroupLayout, pages: Longs) -> Edges:
+        """Return the bytes of whole blocks, in no order."""
+        begins = group.parent_bytes - group.stride_bytes + pages * group.stride_bytes
+        return begins, begins + (group.fields[-1].offset_bytes + group.fields[-1].size_bytes)
 
 
 class Touched:
     """The bytes of one forward."""
 
     def __init__(
-        self, inputs: ForwardInputs, upper: ForwardInputs, shape: ModelShape, layout: Layout, prefix_granularity: int,
-        faults: frozenset[Fault] = _NONE,
+        self, inputs: ForwardInputs, upper: ForwardInputs, shape: ModelShape, fields: FieldSpans,
+        prefix_granularity: int, faults: frozenset[Fault] = _NONE,
     ) -> None:  # fmt: skip
         """`upper` is what the layers of a narrowed decoder see; the same as `inputs` without one."""
-        self._inputs, self._upper, self._shape, self._layout = inputs, upper, shape, layout
+        self._inputs, self._upper, self._shape = inputs, upper, shape
+        self._fields, self._layout = fields, fields.layout
         self._prefix, self._faults = prefix_granularity, faults
         self._pages: dict[tuple[str, bool], tuple[Longs, Longs]] = {}
 
     def layer(self, layer: int | None) -> tuple[Ranges, Ranges]:
         """Return what one layer reads and writes in the arena; for None what all of the model's do."""
-        if layer is None:
-            both = [
-                (_blocks_of(group, read[0]), _bytes_of(group, None, written)) for group, read, written in self._all()
-            ]
-            if len(both) == 1:
-                return both[0]
-            return merged(r for reads, _ in both for r in reads), merged(r for _, writes in both for r in writes)
-        group, reads, writes = self._touched(layer)
-        return _bytes_of(group, layer, reads), _bytes_of(group, layer, writes)
+        return LaterRanges(partial(self._bytes, layer, 0)), LaterRanges(partial(self._bytes, layer, 1))
+
+    def _bytes(self, layer: int | None, writes: int) -> Edges:
+        touched, fields = self._all() if layer is None else (self._touched(layer),), self._fields
+        if layer is None and not writes:
+            return _together([fields.blocks_of(group, read[0]) for group, read, _ in touched])
+        return _together([fields.bytes_of(group, layer, spans[writes]) for group, *spans in touched])
 
     def blocks(self, layer: int | None) -> tuple[list[Block], list[Block]]:
         """Return the blocks that one layer reads, and those that it writes; for None all of the model's."""
@@ -74,17 +101,26 @@ class Touched:
         """Return what an epilogue reads to draft: the draft model's keys and values of everything before."""
         if not draft_layers:
             return ()
-        first = self._layout.draft_from
-        reads = [r for layer in range(first, first + draft_layers) for r in self.layer(layer)[0]]
-        return merged(reads)
+
+        def work() -> Edges:
+            first = self._layout.draft_from
+            group, reads, _ = self._touched(first)
+            layers = range(first, first + draft_layers)
+            return _together([self._fields.bytes_of(group, layer, reads) for layer in layers])
+
+        return LaterRanges(work)
 
     def committed(self) -> Ranges:
         """Return the state pages that an epilogue may write: those of every length that a decode may come to."""
-        written: list[ByteRange] = []
-        for layer in self._shape.layers_of("state"):
+        if "M" not in self._shape.pattern:
+            return ()
+
+        def work() -> Edges:
             group = self._layout.group("state")
-            written += _bytes_of(group, layer, _spans([(page, 0, group.granularity) for page in self._committed()]))
-        return tuple(sorted(written))
+            spans = _spans([(page, 0, group.granularity) for page in self._committed()])
+            return joined(*self._fields.bytes_of(group, None, spans))
+
+        return LaterRanges(work)
 
     def committed_blocks(self) -> list[Block]:
         """Return the same as blocks."""
@@ -120,7 +156,7 @@ class Touched:
                 begin, end = max(floor, column * g), min(last + 1, (column + 1) * g)
                 if page > 0 and begin < end:
                     writes.append((page, begin - column * g, end - column * g))
-        pages = np.unique(np.concatenate(reads))
+        pages = np.concatenate(reads)
         pages = pages[pages > 0]
         return np.stack([pages, np.zeros_like(pages), np.full_like(pages, g)]), _spans(writes)
 
@@ -151,36 +187,8 @@ def _spans(spans: list[tuple[int, int, int]]) -> Longs:
     return np.array(sorted(set(spans)), np.int64).reshape(-1, 3).T
 
 
-def _bytes_of(group: GroupLayout, layer: int | None, spans: Longs) -> Ranges:
-    """Return the bytes of a layer's fields (None: of all layers') in rows of pages, merged."""
-    pages, first, last = spans
-    if not len(pages):
-        return ()
-    begins, ends = [], []
-    for field in group.fields_of(layer):
-        base = group.parent_bytes - group.stride_bytes + pages * group.stride_bytes + field.offset_bytes
-        if group.name == "state":
-            begins.append(base)
-            ends.append(base + field.size_bytes)
-        else:
-            row = field.size_bytes // group.granularity
-            begins.append(base + first * row)
-            ends.append(base + last * row)
-    begin, end = np.concatenate(begins), np.concatenate(ends)
-    order = np.argsort(begin, kind="stable")
-    return _joined(begin[order], np.maximum.accumulate(end[order]))
-
-
-def _blocks_of(group: GroupLayout, pages: Longs) -> Ranges:
-    """Return the bytes of whole blocks, given their pages in order, merged."""
-    begin = group.parent_bytes - group.stride_bytes + pages * group.stride_bytes
-    return _joined(begin, begin + group.fields[-1].offset_bytes + group.fields[-1].size_bytes)
-
-
-def _joined(begin: Longs, end: Longs) -> Ranges:
-    """Return ranges in order, those that touch joined."""
-    if not len(begin):
-        return ()
-    gaps = np.flatnonzero(begin[1:] > end[:-1])
-    begins, ends = begin[gaps + 1].tolist(), end[gaps].tolist()
-    return tuple(map(ByteRange, repeat("device"), [int(begin[0]), *begins], [*ends, int(end[-1])]))
+def _together(parts: list[Edges]) -> Edges:
+    """Return the ranges of all parts as edges."""
+    if len(parts) == 1:
+        return joined(*parts[0])
+    return joined(np.concatenate([begins for begins, _ in parts]), np.concatenate([ends for _, ends in parts]))
