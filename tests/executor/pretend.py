@@ -22,7 +22,7 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from tests.executor.fake_cuda import FakeCuda, FakeEvent
+from tests.executor.fake_cuda import FakeCuda
 from tsviz.executor.forward_thread import PEER_THREAD
 
 NAME = "pretend"
@@ -197,18 +197,6 @@ def _masks(func, args) -> bool:
     return any(t is not None and t.dtype in (torch.bool, torch.uint8) for t in args[1])
 
 
-class _Event(FakeEvent):
-    """An event that lets copies in front of it arrive when somebody asks for it."""
-
-    def query(self) -> bool:
-        self.library.pretend.arrive(self.at)
-        return super().query()
-
-    def synchronize(self) -> None:
-        self.library.pretend.arrive(self.at)
-        super().synchronize()
-
-
 class _Generator(torch.Generator):
     """Draws on the host, whatever device is asked for."""
 
@@ -224,8 +212,10 @@ class PretendCuda(FakeCuda):
         super().__init__()
         self.pretend = pretend
 
-    def Event(self, enable_timing=False):
-        return _Event(self, enable_timing)
+    def pass_by(self, at) -> None:
+        """Let the copies that were enqueued before that arrive."""
+        super().pass_by(at)
+        self.pretend.arrive(at)
 
     @contextlib.contextmanager
     def stream(self, stream):
