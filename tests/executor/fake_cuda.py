@@ -158,6 +158,10 @@ class FakeCuda:
     def is_available(self) -> bool:
         return True
 
+    def synchronize(self) -> None:
+        self.calls.append(("everything", None, None))
+        self.pass_by(next(self.ticks))
+
     def Stream(self, priority=0):
         return FakeStream(self, priority)
 

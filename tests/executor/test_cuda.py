@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import groupby
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
@@ -110,6 +111,46 @@ def test_nothing_but_a_commit_synchronises(run) -> None:
     library, lived = run
     results = [op for op in lived.ops if op.kind is Kind.RESULT]
     assert sum(call[0] == "synchronize" for call in library.calls) == len(results) + 1  # and once for the clock's zero
+
+
+def test_the_first_operation_waits_for_what_was_made_before_it(run) -> None:
+    """Weights, pools and slots lie on the library's own stream: all of it is waited for once, before anything else."""
+    library, _ = run
+    calls = [call[0] for call in library.calls]
+    assert calls.count("everything") == 1
+    assert calls[: calls.index("everything")] == ["record", "synchronize", "past"]  # the clock's zero
+
+
+def test_times_are_read_from_an_event_that_is_not_long_ago() -> None:
+    """The distance of events is a 32-bit float of milliseconds; over half an hour of operations, a second and a quarter
+    each, every time is right to a microsecond all the same."""
+    library, at_ms = FakeCuda(), [0.0]
+    streams = CudaStreams(lambda: 7, library)
+    when: dict[FakeEvent, float] = {streams._anchor: 0.0}
+    library.Event = lambda enable_timing=False: _TimedEvent(library, when, at_ms)
+    streams._anchor = _TimedEvent(library, when, at_ms)
+    streams._anchor.record(library.streams[0])
+    for number in range(1440):
+        op = Op(number, 1, Stream.EXEC, Kind.LAYER)
+        streams.submit(op, lambda: at_ms.__setitem__(0, at_ms[0] + 1250.25))
+        streams.wait(op)
+        assert abs(op.end_ns - 7 - at_ms[0] * 1e6) < 1000
+        assert abs(op.start_ns - 7 - (at_ms[0] - 1250.25) * 1e6) < 1000
+
+
+class _TimedEvent(FakeEvent):
+    """An event that says what a GPU says of how long ago another was: a 32-bit float."""
+
+    def __init__(self, library, when, at_ms) -> None:
+        super().__init__(library, enable_timing=True)
+        self._when, self._at_ms = when, at_ms
+
+    def record(self, stream) -> None:
+        super().record(stream)
+        self._when[self] = self._at_ms[0]
+
+    def elapsed_time(self, other) -> float:
+        return float(np.float32(self._when[other] - self._when[self]))
 
 
 def test_loads_have_a_high_priority() -> None:

@@ -84,7 +84,7 @@ class DecodeForward:
         device = decoding.arena.data.device
         for row in inputs.rows:
             if row.given >= 0:
-                decoding.slots.inputs[row.slot, 0] = row.given
+                decoding.slots.give(row.slot, row.given)
         at = np.array([row.slot for row in inputs.rows], np.int64)
         tables = {group.name: self._needed(group) for group in decoding.arena.layout.groups}
         if decoding.graphs is None:
