@@ -50,7 +50,7 @@ def sliced(whole: Bundle, tmp_path: Path) -> Bundle:
     return open_bundle(tmp_path / "slice")
 
 
-@pytest.mark.parametrize("table", ["rounds", "calls", "zeroed", "transfers", "forwards"])
+@pytest.mark.parametrize("table", ["rounds", "calls", "zeroed", "forwards"])
 def test_a_slice_has_exactly_the_rows_of_its_rounds(whole: Bundle, sliced: Bundle, table: str) -> None:
     """Tables that name no request are the recorded rows of the rounds, unchanged."""
     rows = whole.parts[0].table(table).to_pylist()
