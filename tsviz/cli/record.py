@@ -167,8 +167,9 @@ def record_model(
     workload = requests or setup.prompts(model["prompts"], model["max_tokens"])
     stop = Stop()
     stop.every = 1
+    recording = ModelRecording(setup)
     try:
-        summary, answers, cost = ModelRecording(setup).run(
+        summary, answers, cost = recording.run(
             out, workload, stop, scheduler=scheduler, tokens=tokens, level=level, command=sys.argv[1:]
         )
     except CannotRecord as error:
@@ -179,6 +180,8 @@ def record_model(
         stop.clear()
     for answer in answers if model["prompts"] else ():
         click.echo(f"{answer.request_id}: {answer.text}", err=True)
+    for line in recording.failures:
+        click.echo(f"{out}: {line}", err=True)
     share = cost["device_rows_ns"] / max(1, cost["run_ns"])
     click.echo(f"{out}: recorded; the device's rows took {share:.2%} of the run", err=True)
     print_rows([_summary_row(out, f"{setup.node}/0", summary)], form)
