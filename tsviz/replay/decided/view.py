@@ -12,6 +12,7 @@ import pyarrow as pa
 from tsviz.replay.recorded.snapshot import Cause, Reserve, Term
 from tsviz.replay.rows.lifetimes import Longs, PerRequest, column, words
 from tsviz.replay.rows.rows_from import some
+from tsviz.scheduler.states import RETRACTED, STATE_NAMES
 
 from .causes import REFUSED, cause_words
 
@@ -94,6 +95,16 @@ class DecidedView:
         named = ", ".join(f"{pages:,} of {name}" for name, pages in zip(self._groups, need, strict=False) if pages)
         free, reachable = int(self._free[refusal]), int(self._reachable[refusal])
         return f"needs {named or 'none'}; {free:,} free, {reachable:,} with evictions"
+
+    def retracted(self, round_: int) -> Longs:
+        """Return the submissions of which the last state told by a round is that they were retracted, in order."""
+        states = some(self._tables, "states", ("submission", "round", "after"))
+        rows = PerRequest(column(states, "submission"), column(states, "round"))
+        everyone = np.unique(column(states, "submission").astype(np.int64))
+        last, after = rows.last(everyone, round_), np.array(words(states, "after"), dtype=object)
+        known = last >= 0
+        gone: Longs = everyone[known][after[last[known]] == STATE_NAMES[RETRACTED]]
+        return gone
 
     def reserve(self, submission: int, round_: int) -> Reserve | None:
         """Return the reserve of the request's last prefill attempt at or before a round."""

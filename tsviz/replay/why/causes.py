@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsviz.scheduler import decisions as d
+from tsviz.scheduler.states import RETRACTED, STATE_NAMES
 
 from .capacity import capacity, deficit_blocks, operation, ranking
 from .facts import Facts, Said
@@ -113,6 +114,8 @@ def _transfer(c: Case) -> tuple[Branch, ...]:
 
 def _batch_full(c: Case) -> tuple[Branch, ...]:
     plan, limit = c.facts.round_row(c.round), int(c.facts.config["max_batch_size"])
+    if not plan:  # it raised, or was dropped: what was said of the round before still holds
+        return ()
     rows = plan["prefill_rows"] + plan["decode_rows"]
     words = f"{rows:,} of {limit:,} rows are taken: {plan['prefill_rows']:,} prefill, {plan['decode_rows']:,} decode"
     return _plain("batch", words, rows=rows, max_batch_size=limit)
@@ -231,7 +234,7 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     name, life = facts.life.names[submission], facts.life
     rounds = [at for at in facts.retracted(name) if at <= round_ and facts.submission_of(name, at) == submission]
     if not rounds:
-        return ()
+        return _retracted_before(facts, submission)
     last = next(row for row in reversed(facts.at("retractions", rounds[-1]))
                 if row["victim"] == name and row["outcome"] == d.RETRACTED)  # fmt: skip
     whom = "its own refusal" if last["blocker"] == name else last["blocker"]
@@ -262,6 +265,20 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     return (Branch("retraction", words, request=name, position=f"{last['round']}.{last['stop']}", numbers=numbers),)
 
 
+def _retracted_before(facts: Facts, submission: int) -> tuple[Branch, ...]:
+    """Return what is known of a retraction that a slice begins behind: that it was, and when the request comes back."""
+    begin: int = facts.part.meta.get("starts_at", 1)
+    if facts.life.submitted[submission] >= begin or facts.state(submission, begin, 0) != STATE_NAMES[RETRACTED]:
+        return ()
+    words = f"retracted before round {begin:,}, where this trace begins"
+    following = _following(facts, submission, -1, begin - 1)
+    if following is None:
+        words += "; it has not come back in this trace"
+    elif (start := int(facts.life.op_begin[following[0]])) >= 0:
+        words += f"; it comes back in round {following[1]:,} at position {start:,}"
+    return (Branch("retraction", words, request=facts.life.names[submission]),)
+
+
 def _often(facts: Facts, submission: int, times: int) -> str:
     """Return how often a request was retracted: of one that lived before a slice, since the slice begins."""
     begin: int = facts.part.meta.get("starts_at", 1)
@@ -284,6 +301,8 @@ _LAST_ROUND = 0xFFFF_FFFF
 
 def _cannot_join(c: Case) -> tuple[Branch, ...]:
     plan = c.facts.round_row(c.round)
+    if not plan:  # it raised, or was dropped: what was said of the round before still holds
+        return ()
     words = (
         f"pages were freed for it, but the batch has {counted(plan['decode_rows'], 'decode row')} and prefills do not"
         " share a batch with decodes here (mixed mode is off)"
@@ -333,6 +352,8 @@ def _one_remote(c: Case) -> tuple[Branch, ...]:
 
 def _prefill_only(c: Case) -> tuple[Branch, ...]:
     plan = c.facts.round_row(c.round)
+    if not plan:  # it raised, or was dropped: what was said of the round before still holds
+        return ()
     words = (
         f"the batch is {counted(plan['prefill_rows'], 'prefill row')} of {counted(plan['scheduled_tokens'], 'token')}"
     )

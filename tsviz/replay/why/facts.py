@@ -179,6 +179,15 @@ class Facts:
                 return self._after[row] or ""
         return ""
 
+    @cached_property
+    def begins_told(self) -> bool:
+        """Whether it is known what was open at the first round: states and operations that are out.
+
+        A slice of recorded decisions that an older version wrote does not say it, where anybody lived then.
+        """
+        begin = self.part.meta.get("starts_at", 1)
+        return begin == 1 or bool((self._state_round < begin).any()) or not len(self.life.live(begin - 1))
+
     def behind_plan(self, round_: int) -> int:
         """Return the item behind the last decision of a plan; events that came later are not before it."""
         rows = self.at("pool", round_)
