@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -91,13 +91,13 @@ class _Ops:
     """Keeps what the device tells."""
 
     def __init__(self) -> None:
-        self.ops: list[Op] = []
+        self.told: list[Op] = []
 
-    def op(self, op: Op) -> None:
-        self.ops.append(op)
+    def ops(self, ops: Sequence[Op]) -> None:
+        self.told += ops
 
     def crcs(self, op: Op, crcs: Any) -> None:
-        assert op is self.ops[-1]
+        assert op is self.told[-1]
 
     def forward(self, round_: int, start_ns: int, end_ns: int, rows: Any) -> None:
         assert 0 <= start_ns <= end_ns
@@ -173,7 +173,7 @@ def live(
     equality = compare(model, workload.requests, device.said)
     said = {name: [t for part in parts for t in part.tokens] for name, parts in device.said.items() if parts}
     return Lived(
-        summary, said, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.ops
+        summary, said, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.told
     )
 
 

@@ -31,7 +31,7 @@ from tsviz.executor.upload import download, upload
 torch.set_num_threads(1)
 ONCE = {
     "weights.py:31", "weights.py:33", "weights.py:34",  # the weights, before there is anything to wait for
-    "model.py:119",  # the frequencies of RoPE, once a shape
+    "model.py:99",  # the frequencies of RoPE, once a shape
     "arena.py:66",  # the guard page, which the rig looks at when all is over
 }  # fmt: skip
 """What waits before the first round or behind the last."""
@@ -65,7 +65,7 @@ def test_exact_mode_on_the_device_has_equal_bits_and_never_waits(pretend, life, 
     assert {wait.partition(": ")[0] for wait in pretend.waits} <= ONCE
 
 
-@pytest.mark.parametrize("life", LIVES[:2], ids=["overlap", "wide"])
+@pytest.mark.parametrize("life", [*LIVES[:2], LIVES[6], LIVES[8]], ids=["overlap", "wide", "wide-state", "draft-state"])
 def test_replayed_graphs_on_the_device_say_the_right_tokens_and_never_wait(pretend, life, tmp_path) -> None:
     """In float64 every token is the reference's, graphs are captured and replayed, and the host waits for nothing."""
     lived = lived_on(pretend, life, tmp_path)
@@ -104,8 +104,21 @@ def test_tensors_of_both_sides_do_not_go_together(pretend) -> None:
         lambda t: torch.zeros(3).copy_(t, non_blocking=True),
         lambda t: torch.zeros(3, pin_memory=True).copy_(t),
         lambda t: bool((t > 0).any()),
+        lambda t: t.__setitem__(0, 2.0),
+        lambda t: t.__setitem__(torch.zeros(1, dtype=torch.long, device=NAME), 2.0),
     ],
-    ids=["item", "cpu", "mask", "nonzero", "pageable to", "pageable from", "blocking", "bool"],
+    ids=[
+        "item",
+        "cpu",
+        "mask",
+        "nonzero",
+        "pageable to",
+        "pageable from",
+        "blocking",
+        "bool",
+        "number at",
+        "number put",
+    ],
 )
 def test_what_makes_the_host_wait_is_noted(pretend, asks) -> None:
     """Numbers read back, shapes that depend on values, and copies of memory that is not pinned or waited for."""

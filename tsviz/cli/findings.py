@@ -8,7 +8,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
-from .output import Format
+from .output import Format, tell
 from .rows import format_option, print_rows, table_of
 from .traces import Place, open_place, parse_place, tell_gaps, unreadable
 from .why import decisions_of
@@ -63,16 +63,16 @@ def command(
     missing = sum(one.outcome == "not_checkable" for one in checked)
     nothing = missing == len(checked)
     if missing and not (everything or nothing):
-        click.echo(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why", err=True)
+        tell(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why")
     if shown:
         print_rows([_row(one) for one in shown], form, counts="numbers")
     elif form == "json":
         click.echo("[]")
     if nothing and checked:
         why = dict.fromkeys(one.sentence for one in checked)
-        click.echo(f"nothing could be checked: {'; '.join(why)}", err=True)
+        tell(f"nothing could be checked: {'; '.join(why)}")
     elif not shown:
-        click.echo("nothing found" + (" by the others" if missing else ""), err=True)
+        tell("nothing found" + (" by the others" if missing else ""))
     _fail(place.path, checked, fail_on)
 
 
@@ -103,7 +103,7 @@ def _follow(place: Place, form: Format) -> list[Checked]:
         if told:
             novelty.write(table_of(list(told.values()), "numbers"))
         if now.ended:
-            click.echo(f"the recording has ended: {now.rounds:,} rounds", err=True)
+            tell(f"the recording has ended: {now.rounds:,} rounds")
     return checked
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .output import Format, Held, write
+from .output import Format, Held, tell, write
 from .traces import unreadable
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def grown(paths: Sequence[str]) -> Iterator[Grown]:
     with unreadable():
         for now in growth(Path(paths[0])):
             for words in now.told:
-                click.echo(f"tsviz: {words}", err=True)
+                tell(f"tsviz: {words}")
             yield now
 
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import BinaryIO
 
+import click
+
 from tsviz.query.writing import Form, write_rows
 from tsviz.query.writing import Held as Held
 from tsviz.query.writing import Rows as Rows
@@ -44,6 +46,11 @@ _CLEAN = {
 def clean(text: str) -> str:
     """Return the text without characters that a terminal obeys: pictures stand for controls, U+FFFD for the others."""
     return text.translate(_CLEAN)
+
+
+def tell(text: str) -> None:
+    """Say a line on standard error, cleaned: it names paths and quotes traces."""
+    click.echo(clean(text), err=True)
 
 
 def write(rows: Rows, form: Format, out: BinaryIO, *, width: int | None = None) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .output import BINARY, Format, write
+from .output import BINARY, Format, tell, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,4 +44,4 @@ def print_rows(rows: Sequence[dict[str, Any]], form: str, *, counts: str = "") -
     width = shutil.get_terminal_size().columns if people else None
     sys.stdout.flush()
     for note in write(table.to_reader(), kind, out, width=width):
-        click.echo(note, err=True)
+        tell(note)

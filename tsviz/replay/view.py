@@ -189,7 +189,11 @@ class PartView:
             ends = [e for e in (int(self._life.end_round[submission]),) if e != NEVER]
             first = [int(self._life.submitted[submission])]
             row = self._life.op_rows.nearest(submission, round_, step)
-            marks = np.unique(np.array([*gone, *ends, *first, *([] if row is None else [row])], np.int64))
+            marks = np.unique(
+                np.array(
+                    [*gone[gone >= self.head.first_round], *ends, *first, *([] if row is None else [row])], np.int64
+                )
+            )
         chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
         return int(chosen[0]) if len(chosen) else None
 
@@ -333,15 +337,17 @@ class PartView:
         states, retractions = self._states.at(there, number, last), self._source.absent.begun(there, number)
         held = dict(zip(*self._holding(there, states, number), strict=True))
         lines = []
-        causes = [None] * len(there) if self._decided is None else self._decided.causes(there, number)
-        for submission, row, generated, code, gone, cause in zip(
-            there.tolist(), last.tolist(), landed.tolist(), states.tolist(), retractions.tolist(), causes, strict=True
-        ):
+        names = [life.names[submission] for submission in there.tolist()]
+        causes = [None] * len(there) if self._decided is None else self._decided.causes(there, names, number)
+        for submission, name, row, generated, code, gone, cause in zip(
+            there.tolist(), names, last.tolist(), landed.tolist(), states.tolist(), retractions.tolist(), causes,
+            strict=True,
+        ):  # fmt: skip
             state = CELLS[code]
             pages = held.get(submission, ())
             lines.append(
                 RequestLine(
-                    request=life.names[submission],
+                    request=name,
                     submission=submission,
                     state=state,
                     computed_tokens=self._computed(submission, row, generated, state),
@@ -407,17 +413,18 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None, 
     """
     part = bundle.part(node, rank)
     index = None if part.level == "decisions" else open_index(part)
-    return PartView(
-        bundle, part, _decided(part, index), Inside(part, index, str(bundle.path)), _source(bundle, part, wait=wait)
-    )
+    decided = _decided(part, index)
+    source = _source(bundle, part, decided, wait=wait)
+    return PartView(bundle, part, decided, Inside(part, index, str(bundle.path)), source)
 
 
-def _source(bundle: Bundle, part: Part, *, wait: bool) -> Source:
+def _source(bundle: Bundle, part: Part, decided: DecidedView | None, *, wait: bool) -> Source:
     if part.level == CALLS:
         return CallsTables(part)
     store = part.cold
     if store is None or not is_large(part):
-        return WholeTables(part)
+        begin = part.meta.get("starts_at", 1)
+        return WholeTables(part, None if decided is None or begin == 1 else decided.retracted(begin - 1))
     bases = make_bases(part) if wait else open_bases(part)
     return PreparingTables(part, store, bundle.path) if bases is None else BasedTables(part, store, bases)
 

@@ -10,12 +10,12 @@ the twin names the victims for certain; this view says what the recording alone 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tsviz.replay.rows.lifetimes import NEVER, Lifetimes
+from tsviz.replay.rows.lifetimes import NEVER, Lifetimes, Longs
 
 from .lives import Lives
 
@@ -91,6 +91,23 @@ def absences(
             taken[pause.submission] = taken.get(pause.submission, 0) + 1
             found.append(Absence(pause.submission, round_, pause.until))
     return found + runtime
+
+
+def before_slice(life: Lifetimes | Lives, begin: int, found: Sequence[Absence], known: Longs) -> list[Absence]:
+    """Return the absences that a slice from round `begin` begins in, beside those `found`; the round is the one before.
+
+    Who had tokens by then, and of whom no row is carried, held no pages; `known` are others of which decisions say it.
+    """
+    there = np.flatnonzero(life.accepted & (life.submitted < begin) & (life.end_round >= begin)).astype(np.int64)
+    without = there[(life.op_rows.last(there, begin - 1) < 0) & (life.landed(there, begin - 1) > 0)]
+    gone = {each.submission for each in found if each.since < begin <= each.back}
+    made = []
+    for submission in np.union1d(without, known).tolist():
+        if submission not in gone:
+            backs = life.start_round[(life.start_submission == submission) & (life.start_round >= begin)]
+            back = min(int(backs[0]) if len(backs) else NEVER, int(life.end_round[submission]))
+            made.append(Absence(submission, begin - 1, back))
+    return made
 
 
 def _runtime(life: Lifetimes | Lives) -> list[Absence]:
