@@ -44,7 +44,7 @@ class ExecutorDevice:
         observer: DeviceObserver | None = None, draft: Model | None = None, graphs: DecodeGraphs | None = None,
     ) -> None:  # fmt: skip
         self._arena, self.slots = arena, slots
-        self._clock, self.options, self._store = clock, options, store
+        self._clock, self.options = clock, options
         self.queue = OpQueue(streams, clock, observer, PageCrcs(arena, host) if options.page_crcs else None)
         self.view = HostView(slots.width)
         self._spoken = Spoken()
@@ -98,7 +98,7 @@ class ExecutorDevice:
 
     def probe_storage(self, keys: Sequence[StorageKey]) -> Sequence[bool]:
         """Return which pages the store has; none without one."""
-        return [False] * len(keys) if self._store is None else self._store.batch_exists(keys)
+        return [False] * len(keys) if self._copies is None else self._copies.backups.probe(keys)
 
     def prefetch_storage(self, keys: Sequence[StorageKey]) -> Fetched:
         """Read the pages now."""
