@@ -57,7 +57,7 @@ def ringed(real: ModuleType, tmp_path: Path) -> Callable[..., Path]:
 def test_a_recording_that_ended_is_written_out_and_the_ring_is_gone(
     ringed: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """What is older than the last quarters is dropped, which a warning says; the rest verifies, and opens at its end."""
+    """What is older than the last quarters is dropped, as a warning says; the rest verifies, and opens at its end."""
     assert keep(ringed()) == 0
     bundle = open_bundle(tmp_path / "out")
     (part,) = bundle.parts
