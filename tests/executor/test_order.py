@@ -84,6 +84,18 @@ def test_threads_with_slow_stores_are_right() -> None:
     assert lived.races == []
 
 
+def test_workers_run_in_the_order_of_their_events_and_forget_them() -> None:
+    """A hundred operations of two workers, each waiting for the one before, run in order, and no event is kept."""
+    streams, ran = ThreadStreams(lambda: 0), []
+    ops = [_op(n, (Stream.EXEC, Stream.WRITE)[n % 2], *range(max(0, n - 1), n)) for n in range(100)]
+    for op in ops:
+        streams.submit(op, lambda op=op: ran.append(op.number))
+    streams.wait(ops[-1])
+    streams.close()
+    assert ran == list(range(100))
+    assert streams._events == {}
+
+
 def test_what_comes_behind_a_failure_does_not_hide_it() -> None:
     """Virtual streams run nothing after an operation that raised, so closing them raises nothing of its own."""
     streams, ran = VirtualStreams(lambda: 0, 1, Policy.LATEST), []
@@ -113,6 +125,21 @@ def test_fifo_events_and_the_host_order_operations() -> None:
     checker.submitted(_op(1, Stream.WRITE, reads=8))
     assert checker.races == []
     assert len(check_ops([first, _op(1, Stream.WRITE, reads=8)])) == 1
+
+
+def test_what_the_host_saw_end_is_forgotten() -> None:
+    """Whatever the streams that fell silent, a checker holds the operations that are out, and no more clocks than that.
+
+    A load in the first round only; then a hundred rounds of one operation on `exec` that the host sees end.
+    """
+    checker = OrderChecker()
+    for number in range(101):
+        checker.submitted(_op(number, Stream.EXEC if number else Stream.LOAD, writes=8 * number))
+        checker.observed(number)
+    checker.submitted(_op(101, Stream.EXEC))
+    assert list(checker._clocks) == [101]
+    checker.submitted(_op(102, Stream.WRITE, reads=8 * 50))
+    assert checker.races == []
 
 
 def test_readers_do_not_race() -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from .model_peer import address_of
 from .params import OutputPath
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,6 +98,8 @@ def check_model_options(context: click.Context, model: Mapping[str, Any], worklo
         raise click.UsageError("--model needs either --workload or --prompt")
     if (model["node"] is None) != (model["peer"] is None):
         raise click.UsageError("--node and --peer go together: a node needs its peer")
+    if model["peer"] is not None:
+        address_of(model["peer"])
     if model["layerwise"] and model["node"] != "P":
         raise click.UsageError("--layerwise needs --node P: it is the prefill node that sends")
     if model["page_crcs"] and tokens == "identity":

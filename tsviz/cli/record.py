@@ -168,8 +168,9 @@ def record_model(
     workload = requests or setup.prompts(model["prompts"], model["max_tokens"])
     stop = Stop()
     stop.every = 1
+    recording = ModelRecording(setup)
     try:
-        summary, answers, cost = ModelRecording(setup).run(
+        summary, answers, cost = recording.run(
             out, workload, stop, scheduler=scheduler, tokens=tokens, level=level, command=sys.argv[1:]
         )
     except CannotRecord as error:
@@ -181,6 +182,8 @@ def record_model(
     for answer in answers if model["prompts"] else ():
         for line in f"{answer.request_id}: {answer.text}".split("\n"):
             tell(line)
+    for line in recording.failures:
+        tell(f"{out}: {line}")
     share = cost["device_rows_ns"] / max(1, cost["run_ns"])
     tell(f"{out}: recorded; the device's rows took {share:.2%} of the run")
     print_rows([_summary_row(out, f"{setup.node}/0", summary)], form)

@@ -88,9 +88,7 @@ class ExecutorDevice:
 
     def poll_cache_results(self) -> Sequence[CacheResult]:
         """Return the copies that have ended."""
-        results = self._copies.poll() if self._copies is not None else []
-        self.queue.report()
-        return results
+        return self._copies.poll() if self._copies is not None else []
 
     def probe_storage(self, keys: Sequence[StorageKey]) -> Sequence[bool]:
         """Return which pages the store has; none without one."""

@@ -87,11 +87,11 @@ class ExecutorForward:
             device.note(row.request_id, Said(position, said, logits, margins[i]))
             tokens.append(said)
         if (observer := device.queue.observer) is not None:
-            told = [
+            told = (  # made by whoever writes it
                 ForwardRow(i, row.request_id, begins[i], row.length, len(tokens[i]), margins[i], broken[i])
                 for i, row in enumerate(inputs.rows)
                 if row.completes
-            ]
+            )
             observer.forward(self._copied.round, self._began.start_ns, self._copied.end_ns, told)
         candidates = following if device.slots.width > 1 else ()
         return ForwardResult(tokens, candidates, frozenset(corrupt), frozenset(ended))

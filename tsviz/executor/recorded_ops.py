@@ -19,7 +19,7 @@ def read_ops(part: Part) -> list[Op]:
         Op(
             row["op"], row["round"], Stream(row["stream"]), Kind(row["kind"]), tuple(row["waits"]),
             merged(touched[row["op"], False]), merged(touched[row["op"], True]), row["op_id"], row["layer"],
-            row["moved_bytes"], tuple(row["seen"]), row["submit_ns"], row["start_ns"], row["end_ns"],
+            tuple(row["seen"]), row["submit_ns"], row["start_ns"], row["end_ns"],
         )
         for row in part.table("device_ops").to_pylist()
     ]  # fmt: skip

@@ -109,6 +109,19 @@ def display(keys: str) -> str:
     return " ".join(_DISPLAY.get(key.strip(), key.strip()) for key in keys.split(","))
 
 
+_OFFERED = (
+    "round.next", "round.back", "round.goto", "view.why", "findings", "stop.next", "mark.next", "pane.next", "pages",
+    "lost", "sql", "filter", "view.tables", "break", "play",
+)  # fmt: skip
+"""The keys that the last line offers first where there is not room for all."""
+
+
+def offered_first(keys: tuple[Key, ...]) -> list[Key]:
+    """Return the keys that have a word for the last line: those that lead to a cause first."""
+    worded = [key for key in keys if key.word]
+    return sorted(worded, key=lambda key: _OFFERED.index(key.id) if key.id in _OFFERED else len(_OFFERED))
+
+
 def rebound(keymap: dict[str, str]) -> tuple[Key, ...]:
     """Return the keys with those of `keymap` (binding id to keys) in place of ours."""
     return tuple(key._replace(keys=keymap.get(key.id, key.keys)) for key in KEYS)

@@ -74,20 +74,20 @@ class DecidedView:
             found[mark] = np.unique(rounds[rounds <= self.last_round])
         return found
 
-    def causes(self, submissions: Longs, round_: int) -> list[Cause | None]:
-        """Return, per submission, what became of it in a round; None where that is not known."""
+    def causes(self, submissions: Longs, names: Sequence[str], round_: int) -> list[Cause | None]:
+        """Return, per submission and its id, what became of it in a round; None where that is not known."""
         if round_ > self.last_round:
             return [None] * len(submissions)
         rows, refused = self._verdicts.last(submissions, round_), self._refusals.last(submissions, round_)
         return [
-            None if row < 0 else self._one(row, round_, refusal)
-            for row, refusal in zip(rows.tolist(), refused.tolist(), strict=True)
+            None if row < 0 else self._one(row, name, round_, refusal)
+            for row, name, refusal in zip(rows.tolist(), names, refused.tolist(), strict=True)
         ]
 
-    def _one(self, row: int, round_: int, refusal: int) -> Cause:
+    def _one(self, row: int, name: str, round_: int, refusal: int) -> Cause:
         since, cause, holder = int(self._since[row]), self._cause[row] or "", self._holder[row] or ""
         shortage = self._shortage(refusal) if cause in REFUSED and refusal >= 0 else ""
-        said = cause_words(cause, holder, self._rule[row] or "", int(self._op[row]), round_ - since, shortage)
+        said = cause_words(cause, holder, self._rule[row] or "", int(self._op[row]), round_ - since, shortage, name)
         return Cause(cause, said, holder, since)
 
     def _shortage(self, refusal: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -150,9 +151,19 @@ def never_fits(subject: Subject, requests: int) -> Ended:
         return Absent("never_fits", len(who), requests)
     return found(
         "never_fits",
-        f"can never be scheduled: {listed(who)}; {rows[0]['rule']}",
+        f"can never be scheduled: {listed(who)}; {rows[0]['rule']}{_with_numbers(facts, rows[0])}",
         (rows[0]["round"], rows[-1]["round"]), who, requests=len(who),
     )  # fmt: skip
+
+
+def _with_numbers(facts: Facts, row: dict[str, Any]) -> str:
+    """Return an inequality with the numbers that its names stand for in a round."""
+    words = str(row["rule"])
+    phases = [phase for phase in facts.at("phases", row["round"]) if phase["name"] == "decodes"]
+    values = {"holdback": phases[0]["holdback_tokens"] if phases else 0} | facts.config
+    for name in ("holdback", "decode_input_tokens", "max_scheduled_tokens", "max_batch_size"):
+        words = words.replace(name, f"{int(values[name]):,}")
+    return "" if words == row["rule"] else f" ({words})"
 
 
 def readmission(subject: Subject, rounds: int) -> Ended:

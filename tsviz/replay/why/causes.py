@@ -33,13 +33,21 @@ def _scheduled(c: Case) -> tuple[Branch, ...]:
     row = c.facts.last_row(c.submission, c.round)
     if row < 0:
         return ()
-    kind, tokens = str(c.facts.life.op_kind[row]), int(c.facts.life.op_input[row])
+    kind, tokens = str(c.facts.life.op_kind[row]).replace("_", " "), int(c.facts.life.op_input[row])
     begin, size = int(c.facts.life.op_begin[row]), int(c.facts.life.op_prefill[row])
     words = f"{kind} row of {counted(tokens, 'token')}"
     if begin >= 0:
         words += f", positions {begin:,} to {begin + tokens:,} of {size:,}"
     numbers = {"input_tokens": tokens, "begin_tokens": max(0, begin), "prefill_tokens": size}
-    return (Branch("row", words, numbers=numbers), *_start(c), *_granted(c))
+    again = retraction(c.facts, c.submission, c.round) if begin >= 0 else ()
+    return (Branch("row", words, numbers=numbers), *_start(c), *again, *_holds(c), *_granted(c))
+
+
+def _holds(c: Case) -> tuple[Branch, ...]:
+    """Return how far a prefill is that is not complete behind this round."""
+    if any(row["request"] == c.facts.life.names[c.submission] for row in c.facts.at("holds", c.round)):
+        return chunk_progress(c.facts, c.facts.life.names[c.submission], c.round)
+    return ()
 
 
 def _start(c: Case) -> tuple[Branch, ...]:
@@ -74,7 +82,7 @@ def _granted(c: Case) -> tuple[Branch, ...]:
 def _bootstrap(c: Case) -> tuple[Branch, ...]:
     submitted = int(c.facts.life.submitted[c.submission])
     age = c.round - submitted
-    words = f"submitted for round {submitted:,}, {counted(age, 'round')} ago; its peer has not c.said that it is ready"
+    words = f"submitted for round {submitted:,}, {counted(age, 'round')} ago; its peer has not said that it is ready"
     return _plain("bootstrap", words, age_rounds=age)
 
 
@@ -229,6 +237,8 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     last = next(row for row in reversed(facts.at("retractions", rounds[-1]))
                 if row["victim"] == name and row["outcome"] == d.RETRACTED)  # fmt: skip
     whom = "its own refusal" if last["blocker"] == name else last["blocker"]
+    lacked = shortage_words(facts, facts.submission_of(last["blocker"], last["round"]), last["round"])
+    whom += f" ({lacked})" if lacked else ""
     row = facts.last_row(submission, last["round"])
     generated = int(life.landed(np.array([submission], np.int64), last["round"])[0])
     begin = int(life.op_begin[row])
@@ -236,7 +246,7 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     decoding = begin < 0 or chunk >= int(life.op_prefill[row])
     lost = int(life.prompt[submission]) + max(0, generated - 1) if decoding and generated else chunk
     words = (
-        f"retracted in round {last['round']:,} for {whom}, {counted(len(rounds), 'time')} {_since(facts, submission)};"
+        f"retracted in round {last['round']:,} for {whom}, {_often(facts, submission, len(rounds))};"
         " tables over"
         f" {counted(lost, 'token')} were given up"
     )
@@ -246,7 +256,8 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
         back, start = following[1], int(life.op_begin[following[0]])
         if start >= 0:
             again = max(0, lost - start)
-            words += f"; it comes back in round {back:,} at position {start:,}, {again:,} to compute again"
+            comes = "came" if back <= round_ else "comes"
+            words += f"; it {comes} back in round {back:,} at position {start:,}, {again:,} to compute again"
             numbers |= {"back_round": back, "recomputed_tokens": again}
     else:
         words += "; it has not come back in this trace"
@@ -267,10 +278,12 @@ def _retracted_before(facts: Facts, submission: int) -> tuple[Branch, ...]:
     return (Branch("retraction", words, request=facts.life.names[submission]),)
 
 
-def _since(facts: Facts, submission: int) -> str:
-    """Return since when retractions are counted: of a request that lived before a slice, since the slice begins."""
+def _often(facts: Facts, submission: int, times: int) -> str:
+    """Return how often a request was retracted: of one that lived before a slice, since the slice begins."""
     begin: int = facts.part.meta.get("starts_at", 1)
-    return "so far" if facts.life.submitted[submission] >= begin else f"since round {begin:,}, where this trace begins"
+    if facts.life.submitted[submission] < begin:
+        return f"{counted(times, 'time')} since round {begin:,}, where this trace begins"
+    return "for the first time" if times == 1 else f"{times:,} times so far"
 
 
 def _following(facts: Facts, submission: int, row: int, round_: int) -> tuple[int, int] | None:

@@ -147,6 +147,12 @@ class Facts:
         (row,) = self._verdict_rows.last(np.array([submission], np.int64), round_).tolist()
         return None if row < 0 else self._said(row)
 
+    def verdicts_in(self, round_: int) -> dict[int, Said]:
+        """Return what became of every request that was there in a round, by submission."""
+        live = self.live(round_)
+        rows = self._verdict_rows.last(np.array(live, np.int64), round_).tolist()
+        return {submission: self._said(row) for submission, row in zip(live, rows, strict=True) if row >= 0}
+
     def verdicts(self, submission: int, round_: int) -> list[Said]:
         """Return every verdict on a request up to a round, oldest first."""
         return [self._said(row) for row in self._verdict_rows.until(submission, round_).tolist()]

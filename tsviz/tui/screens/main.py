@@ -14,7 +14,7 @@ from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
 from tsviz.tui.fetch import Failure
 from tsviz.tui.frame import LAST
-from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, display
+from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, display, offered_first
 from tsviz.tui.opening import Opening
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
@@ -62,7 +62,7 @@ class MainScreen(Following, Elsewhere, Walking, Lanes):
         super().__init__(view, start_round, request, start_stop)
         self.keys = keys
         self._panes: tuple[Pane, ...] = ()
-        offered = tuple((display(k.keys).split(" ")[0], k.word, k.action) for k in keys if k.word)
+        offered = tuple((display(k.keys).split(" ")[0], k.word, k.action) for k in offered_first(keys))
         self.scene = replace(self.scene, keys=offered)
 
     def compose(self) -> ComposeResult:
