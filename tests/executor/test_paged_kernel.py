@@ -88,7 +88,7 @@ known = {
     "DOUBLE": False,
 }
 names = kernel.arg_names
-signature = dict.fromkeys(names, "i32") | dict.fromkeys(known, "constexpr") | {"scale": "fp32"}
+signature = dict.fromkeys(names, "i32") | dict.fromkeys(known, "constexpr")
 signature |= dict.fromkeys(("table", "begins"), "*i64") | dict.fromkeys(("out", "tops", "totals"), "*fp32")
 for capability, number in ((80, "bf16"), (90, "fp32")):
     signature |= dict.fromkeys(("q", "keys", "values"), f"*{number}")

@@ -44,7 +44,7 @@ def attend_pages(q: Tensor, keys: Tensor, values: Tensor, table: Tensor, begins:
     tops, totals = torch.empty((2, parts, rows * width, heads), dtype=sums, device=q.device).unbind()
     kernel = import_module("tsviz.executor.paged_triton").attend_part
     kernel[rows, kv, parts](
-        q, keys, values, table, begins, out, tops, totals, dim**-0.5, q.stride(0), keys.stride(0), columns,
+        q, keys, values, table, begins, out, tops, totals, q.stride(0), keys.stride(0), columns,
         rows * width, part, WIDTH=width, GROUP=group, KV=kv, DIM=dim, G=g, WINDOW=min(window, 1 << 30), QUERIES=least,
         KEYS=_KEYS, DIMS=max(16, 1 << (dim - 1).bit_length()), DOUBLE=sums == torch.float64,
     )  # fmt: skip

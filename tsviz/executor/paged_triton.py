@@ -10,7 +10,7 @@ import triton.language as tl
 
 @triton.jit
 def attend_part(
-    q, keys, values, table, begins, out, tops, totals, scale, q_row, block, columns, flat_rows, part,
+    q, keys, values, table, begins, out, tops, totals, q_row, block, columns, flat_rows, part,
     WIDTH: tl.constexpr, GROUP: tl.constexpr, KV: tl.constexpr, DIM: tl.constexpr, G: tl.constexpr,
     WINDOW: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, DIMS: tl.constexpr, DOUBLE: tl.constexpr,
 ):  # fmt: skip
@@ -21,6 +21,7 @@ def attend_part(
     """
     row, kv, cut = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     sums = tl.float64 if DOUBLE else tl.float32
+    root = tl.sqrt(tl.full([], DIM, sums))  # a number that is passed has single precision
     begin = tl.load(begins + row)
     m, n, d = tl.arange(0, QUERIES), tl.arange(0, KEYS), tl.arange(0, DIMS)
     step, head = m % WIDTH, kv * GROUP + m // WIDTH
@@ -40,7 +41,7 @@ def attend_part(
         loaded = (at < last)[:, None] & inside[None, :]
         k = tl.load(keys + place[:, None] + d[None, :], mask=loaded, other=0.0)
         v = tl.load(values + place[:, None] + d[None, :], mask=loaded, other=0.0)
-        scores = tl.dot(queries, tl.trans(k), input_precision="ieee", out_dtype=sums) * scale
+        scores = tl.dot(queries, tl.trans(k), input_precision="ieee", out_dtype=sums) / root
         seen = (at < last)[None, :] & (at[None, :] <= high[:, None]) & (at[None, :] > high[:, None] - WINDOW)
         scores = tl.where(seen, scores, float("-inf"))
         higher = tl.maximum(top, tl.max(scores, 1))
