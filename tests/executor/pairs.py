@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tsviz.scheduler.compat as twin
 from tests.executor.rig import Meddle, draft_of, meddle_with, request
 from tsviz.adapters.tokenspeed import engine_of, recording_module
@@ -21,15 +23,18 @@ from tsviz.engine.workloads.model import Workload, WorkRequest
 from tsviz.executor.clock import MonotonicClock
 from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
 from tsviz.executor.equality import Equality, compare
+from tsviz.executor.landing import Landing
+from tsviz.executor.messages import Page
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
-from tsviz.executor.peer import PeerSide
+from tsviz.executor.peer import PeerSide, PeerTimeouts
+from tsviz.executor.rooms import Room
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, size_pool, with_role
 from tsviz.executor.streams import InlineStreams, Streams
 from tsviz.executor.telling import TraceSink
 from tsviz.executor.weights import seeded_weights
-from tsviz.executor.wire import wire_pair
+from tsviz.executor.wire import Frame, wire_pair
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.writer import BundleWriter
@@ -39,7 +44,10 @@ REQUESTS = tuple(request(f"r{i}", (100 + i % 2, 20), (200 + i, 3 + 4 * i), says=
 
 @dataclass(frozen=True)
 class Pair:
-    """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options."""
+    """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options.
+
+    `hears` makes of a frame that a node's peer sent those that the node hears.
+    """
 
     model: str = "tiny"
     requests: tuple[WorkRequest, ...] = REQUESTS
@@ -52,6 +60,10 @@ class Pair:
     on_p: DeviceOptions = field(default_factory=DeviceOptions)
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
     meddle: dict[Role, Meddle] | None = None
+    hears: dict[Role, Callable[[Frame], list[Frame]]] | None = None
+    timeouts: PeerTimeouts | None = None
+    on: str = "cpu"
+    scheduler: Any = twin
 
 
 @dataclass(frozen=True)
@@ -76,31 +88,42 @@ class Paired:
         return self.d.device.counts + self.p.device.counts
 
     @property
+    def failures(self) -> dict[str, int]:
+        """How many requests failed on the decode node, by reason."""
+        return dict(self.d.loop._remote.failures.counts)  # type: ignore[union-attr]
+
+    @property
     def races(self) -> set[str]:
         """The edges that are missing on either node."""
         return {race.edge for engine in (self.d, self.p) for race in engine.device.checker.races}
 
 
-def drawn_pair(seed: int) -> Pair:
-    """Draw a pair's run: two prompts of 16 tokens, then eight that begin with one of them and come when it ended."""
+def drawn_pair(seed: int, scheduler: Any = twin) -> Pair:
+    """Draw a pair's run: two prompts, then eight that begin with 16 tokens of one of them and come when it ended."""
     draw = random.Random(seed)
-    requests = [request(f"r{i}", (100 + i, 16), says=draw.randint(2, 8), at_ms=i) for i in range(2)]
+    model = draw.choice(("tiny", "tiny-sliding", "tiny-state", "tiny-replay", "tiny-narrow"))
+    least = max(
+        3, PRESETS[model].declared_replay - 1
+    )  # at least the replay window less one: see A3 in docs/failures.md
+    tail = draw.choice((0, 24))  # with one, what a sliding group keeps is not what the prompts share
+    first = [[(100 + i, 16), (300 + i, tail)] if tail else [(100 + i, 16)] for i in range(2)]
+    requests = [request(f"r{i}", *first[i], says=draw.randint(2, 8), at_ms=i) for i in range(2)]
     for i in range(8):
-        own = (200 + i, draw.randint(3, 20))  # at least the replay window less one: see A3 in docs/failures.md
-        follower = request(f"f{i}", (100 + i % 2, 16), own, says=draw.randint(1, 10))
+        follower = request(f"f{i}", (100 + i % 2, 16), (200 + i, draw.randint(least, 20)), says=draw.randint(1, 10))
         requests.append(replace(follower, arrival_ns=None, after=f"r{i % 2}", think_ns=draw.choice((0, 1_000_000))))
     width, depth, chunk = draw.choice((1, 2, 3)), draw.randint(0, 1), draw.choice((16, 24))
     pool = PoolOptions(decode_input_tokens=width, overlap_schedule_depth=depth, max_scheduled_tokens=chunk)
-    model = draw.choice(("tiny", "tiny-state", "tiny-replay"))
     layers = draw.choice((0, 1)) if width > 1 else 0
-    return Pair(model, tuple(requests), pool, layerwise=draw.random() < 0.5, draft_layers=layers)
+    layerwise = draw.random() < 0.5
+    return Pair(model, tuple(requests), pool, layerwise=layerwise, draft_layers=layers, scheduler=scheduler)
 
 
 def run_pair(pair: Pair, out: Path | None = None) -> Paired:
     """Run both nodes in this process; `out` is a folder for a trace of each, `P` and `D`."""
     shape, clock = PRESETS[pair.model], MonotonicClock()
     model = Model(shape, seeded_weights(shape, 3))
-    draft = draft_of(model, pair.draft_layers)
+    placed = model if pair.on == "cpu" else replace(model, weights=model.weights.to(pair.on))
+    draft = draft_of(placed, pair.draft_layers)
     requests = fit_vocabulary(Workload(pair.requests, {}), shape.vocabulary).requests
     sized = size_pool(
         shape, pair.pool, parents=pair.parents, host_parents=0, element_bytes=4,
@@ -112,21 +135,24 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
     writers: list[BundleWriter] = []
     for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
         device = replace(pair.on_d if role is Role.D else pair.on_p, keep_logits=True)
-        module, watcher = twin, None
+        module, watcher = pair.scheduler, None
         if out is not None:
             writer, watcher = BundleWriter(out / role.value, meta={"command": ["tsviz"]}), TraceSink()
-            module = _recorded(writer, watcher, role, clock)
+            module = _recorded(pair.scheduler, writer, watcher, role, clock)
             writers.append(writer)
         engine = Engine(
-            module, model, with_role(sized, role), arrivals[role], clock, EngineOptions(device=device, max_rounds=4000),
+            module, placed, with_role(sized, role), arrivals[role], clock,
+            EngineOptions(device=device, max_rounds=4000),
             remote=lambda e, role=role, wire=wire: PeerSide(
-                role, wire, e.device, e.arena, shape, clock, layerwise=pair.layerwise
+                role, wire, e.device, e.arena, shape, clock, pair.timeouts, layerwise=pair.layerwise
             ),
             aborts=pair.aborts if role is Role.D else (), streams=pair.streams(clock.now_ns), draft=draft,
             watcher=watcher,
         )  # fmt: skip
         if pair.meddle is not None and role in pair.meddle:
             meddle_with(engine, pair.meddle[role])
+        if pair.hears is not None and role in pair.hears:
+            _let_hear(engine, pair.hears[role])
         engines.append(engine)
     try:
         ending = drive([engine.loop for engine in engines], clock)
@@ -138,12 +164,28 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
     return Paired(model, requests, *engines, *(engine.loop.summary(*ending) for engine in engines))
 
 
-def _recorded(writer: BundleWriter, sink: TraceSink, role: Role, clock: MonotonicClock) -> Any:
+def _let_hear(engine: Engine, hears: Callable[[Frame], list[Frame]]) -> None:
+    side: Any = engine.loop._remote
+    take = side._take
+    side._take = lambda frame: [take(heard) for heard in hears(frame)]
+
+
+def a_page_of_a_comes_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the fourth block of request "a" come with other bytes than were sent."""
+    land = Landing.land
+
+    def broken(self: Landing, room: Room, page: Page) -> None:
+        land(self, room, replace(page, crc=page.crc ^ 1) if (room.request_id, page.index) == ("a", 3) else page)
+
+    monkeypatch.setattr(Landing, "land", broken)
+
+
+def _recorded(scheduler: Any, writer: BundleWriter, sink: TraceSink, role: Role, clock: MonotonicClock) -> Any:
     def open_recorder(config: Any) -> Any:
         sink.recorder = writer.recorder(
-            node=role.value, rank=0, config=describe_config(config), engine=engine_of(twin),
-            event_reader=event_reader(twin), now_ns=clock.now_ns, clock="monotonic", rule_set="0.1.24",
+            node=role.value, rank=0, config=describe_config(config), engine=engine_of(scheduler),
+            event_reader=event_reader(scheduler), now_ns=clock.now_ns, clock="monotonic", rule_set="0.1.24",
         )  # fmt: skip
         return sink.recorder
 
-    return recording_module(twin, open_recorder, observed=False)
+    return recording_module(scheduler, open_recorder, observed=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -71,13 +71,15 @@ class Life:
     seed: int = 1
     fast: bool = False
     graphs: DecodeGraphs | None = None
+    on: str = "cpu"
 
 
 @dataclass(frozen=True)
 class Lived:
-    """What became of it."""
+    """What became of it; `said` are the tokens that every request got."""
 
     summary: RunSummary
+    said: dict[str, list[int]]
     equality: Equality
     counts: Counter[str]
     races: list[Race]
@@ -89,13 +91,13 @@ class _Ops:
     """Keeps what the device tells."""
 
     def __init__(self) -> None:
-        self.ops: list[Op] = []
+        self.told: list[Op] = []
 
-    def op(self, op: Op) -> None:
-        self.ops.append(op)
+    def ops(self, ops: Sequence[Op]) -> None:
+        self.told += ops
 
     def crcs(self, op: Op, crcs: Any) -> None:
-        assert op is self.ops[-1]
+        assert op is self.told[-1]
 
     def forward(self, round_: int, start_ns: int, end_ns: int, rows: Any) -> None:
         assert 0 <= start_ns <= end_ns
@@ -142,7 +144,8 @@ def live(
     shape = PRESETS[life.model]
     dtype = torch.float64 if life.fast else torch.float32
     model = Model(shape, seeded_weights(shape, life.seed, dtype))
-    runs = fast_model(model) if life.fast else model
+    placed = model if life.on == "cpu" else replace(model, weights=model.weights.to(life.on))
+    runs = fast_model(placed) if life.fast else placed
     draft = draft_of(runs, life.draft_layers)
     sized = size_pool(
         shape, life.pool, parents=life.parents, host_parents=life.host_parents,
@@ -168,7 +171,10 @@ def live(
     device.counts["aborted neighbour"] += summary.aborted
     device.counts[f"depth {life.pool.overlap_schedule_depth}"] += summary.scheduled_rounds
     equality = compare(model, workload.requests, device.said)
-    return Lived(summary, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.ops)
+    said = {name: [t for part in parts for t in part.tokens] for name, parts in device.said.items() if parts}
+    return Lived(
+        summary, said, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.told
+    )
 
 
 PRESSED_PARENTS = {

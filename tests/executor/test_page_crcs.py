@@ -10,13 +10,12 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 
 import tsviz.scheduler.compat as twin
 from tests.executor.conftest import tsviz
-from tests.executor.pairs import Pair, run_pair
+from tests.executor.pairs import Pair, a_page_of_a_comes_broken, run_pair
 from tests.executor.rig import Life, record, request, with_device
 from tests.executor.test_equality import SHARED
 from tests.executor.test_failures import CATALOGUE, CRC_QUERIES, TINY, found, life
 from tsviz.api import open_trace
 from tsviz.executor.arena import Arena
-from tsviz.executor.landing import Landing
 from tsviz.executor.options import DeviceOptions, Edge, Fault
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.store import PageStore
@@ -70,11 +69,8 @@ def test_no_block_of_a_clean_run_is_found_otherwise_than_it_was_left(lifetime, t
 
 def test_pages_that_the_peer_wrote_into_too_late_are_found(tmp_path, monkeypatch) -> None:
     """Six blocks hold one of two prompts: told of a failure too early, the second one's are written by the first's."""
-    requests, land = (request("a", (1, 27), says=4), request("b", (2, 27), says=4)), Landing.land
-    monkeypatch.setattr(
-        Landing, "land",
-        lambda self, room, frame: (room.request_id, frame.head["index"]) != ("a", 3) and land(self, room, frame),
-    )  # fmt: skip
+    requests = (request("a", (1, 27), says=4), request("b", (2, 27), says=4))
+    a_page_of_a_comes_broken(monkeypatch)
     for faults in (frozenset(), frozenset({Fault.EARLY_FAILURE})):
         streams = lambda now_ns: VirtualStreams(now_ns, 1, Policy.LATEST)  # noqa: E731
         device, out = DeviceOptions(faults=faults, page_crcs=True), tmp_path / str(len(faults))

@@ -6,13 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
-from tests.executor.pairs import REQUESTS, Pair, run_pair
+from tests.executor.pairs import REQUESTS, Pair, a_page_of_a_comes_broken, run_pair
 from tests.executor.rig import request
 from tests.executor.test_failures import found
 from tsviz.engine.configs import Role
 from tsviz.engine.events import Extended, Finished
 from tsviz.engine.summary import EndReason
-from tsviz.executor.landing import Landing
 from tsviz.executor.options import DeviceOptions, Edge, Fault
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.virtual import Policy, VirtualStreams
@@ -49,14 +48,7 @@ def test_pages_given_up_while_the_peer_writes_are_found(tmp_path, monkeypatch) -
     Six blocks of 8 hold one of two prompts of 27 tokens at a time: the second is given what the first one had.
     """
     requests = (request("a", (1, 27), says=4), request("b", (2, 27), says=4))
-    land = Landing.land
-
-    def broken(self, room, frame):
-        if room.request_id == "a" and frame.head["index"] == 3:
-            return False
-        return land(self, room, frame)
-
-    monkeypatch.setattr(Landing, "land", broken)
+    a_page_of_a_comes_broken(monkeypatch)
     for fault, races in ((None, set()), (Fault.EARLY_FAILURE, {"receive -> zero"})):
         out = tmp_path / str(len(races))
         streams = lambda now_ns: VirtualStreams(now_ns, 1, Policy.LATEST)  # noqa: E731

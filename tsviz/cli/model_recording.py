@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from tsviz.trace.writer import BundleWriter
 from tsviz.version import __version__
 
 from .exit_codes import CliError, ExitCode
+from .model_peer import connected
 from .model_setup import ModelSetup
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ class Answer:
 
 
 class ModelRecording:
-    """Runs what a setup has loaded and sized."""
+    """Runs what a setup has loaded and sized; `failures` says, of a pair's node, how many requests failed and why."""
 
     def __init__(self, setup: ModelSetup) -> None:
         self._setup = setup
         self._wire: Any = None
+        self._side: Any = None
+        self.failures: list[str] = []
 
     def run(
         self, out: Path, workload: Workload, stop: Stop, *, scheduler: str, tokens: str, level: str,
@@ -44,8 +47,21 @@ class ModelRecording:
     ) -> tuple[RunSummary, list[Answer], dict[str, int]]:  # fmt: skip
         """Run and record; returns the summary, the answers, and what recording cost the control thread.
 
-        Raises CliError, before anything is written, where no request of the workload fits.
+        Raises CliError, before anything is written, where no request of the workload fits, or a node finds no peer
+        that it can be paired with.
         """
+        self._setup.check_fit(workload)
+        self._wire = connected(self._setup)
+        try:
+            return self._run(out, workload, stop, scheduler=scheduler, tokens=tokens, level=level, command=command)
+        finally:
+            if self._wire is not None:
+                self._wire.close()
+
+    def _run(
+        self, out: Path, workload: Workload, stop: Stop, *, scheduler: str, tokens: str, level: str,
+        command: Sequence[str],
+    ) -> tuple[RunSummary, list[Answer], dict[str, int]]:  # fmt: skip
         from tsviz.engine.arrivals import Arrivals
         from tsviz.executor.arena import NoMemory
         from tsviz.executor.clock import MonotonicClock
@@ -53,20 +69,21 @@ class ModelRecording:
         from tsviz.executor.decode import how_decoded
         from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
         from tsviz.executor.options import DeviceOptions
-        from tsviz.executor.store import PageStore
+        from tsviz.executor.pending import DummyPage
+        from tsviz.executor.store import StorageFailed
         from tsviz.executor.telling import TraceSink
 
         setup, sink, clock = self._setup, TraceSink(), MonotonicClock()
         options, plan, loaded, sized = setup.options, setup.plan, setup.loaded, setup.sized
-        setup.check_fit(workload)
         meta = {
             "tool": f"tsviz {__version__}", "command": ["tsviz", *command], "scheduler": scheduler,
             "workload": dict(workload.meta), "skipped": dict(workload.skipped), "options": dict(plan.given),
             "device": {
                 "model": options["model"], "mode": options["mode"], "dtype": options["dtype"],
                 "streams": options["streams"], "layers": loaded.model.shape.pattern, **loaded.told,
-                **({} if options["draft"] is None else {"draft": options["draft"]}),
-                "decode": how_decoded(loaded.model, setup.draft),
+                "weights": loaded.weights, "page_namespace": setup.namespace,
+                **({} if setup.draft is None else {"draft": options["draft"], "draft_weights": setup.draft_weights}),
+                "decode": how_decoded(loaded.model),
             },
         }  # fmt: skip
         writer = BundleWriter(out, meta=meta, tokens=tokens)
@@ -83,9 +100,6 @@ class ModelRecording:
                 return sink.recorder
 
             remote = self._remote(clock)
-            store = None
-            if options["store"] is not None:
-                store = PageStore(options["store"], repr((loaded.told, options["dtype"])), sized.layout.signature)
             engine = Engine(
                 recording_module(setup.module, open_recorder, observed=level == "decisions"), loaded.model, sized,
                 Arrivals(fit_vocabulary(workload, loaded.model.shape.vocabulary).requests), clock,
@@ -95,16 +109,15 @@ class ModelRecording:
                     ),
                     max_rounds=plan.max_rounds, stop=stop,
                 ),
-                streams=self._make_streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
-                draft=setup.draft, graphs=decode_graphs() if options["streams"] == "cuda" else None,
+                streams=self._make_streams(clock), store=setup.store, watcher=sink, observer=_Arrivals(sink),
+                remote=remote, draft=setup.draft, graphs=decode_graphs() if options["streams"] == "cuda" else None,
             )  # fmt: skip
             loop = engine.loop
             stop.told = lambda: f", {loop.live} live, {loop.generated_tokens:,} tokens, {loop.not_arrived:,} to come"
-            try:
-                summary = engine.run()
-            finally:
-                if self._wire is not None:
-                    self._wire.close()
+            summary = engine.run()
+            if self._side is not None:
+                self.failures = self._side.failures.told()
+                summary = replace(summary, detail="; ".join(filter(None, (summary.detail, *self.failures))))
             cost = {"device_rows_ns": sink.spent_ns, "run_ns": clock.now_ns()}
             ends = {
                 "parts": {f"{setup.node}/0": summary.told()},
@@ -115,6 +128,12 @@ class ModelRecording:
         except NoMemory as error:
             failed = str(error)
             raise CliError(ExitCode.USAGE, failed) from error
+        except DummyPage as error:
+            failed = str(error)
+            raise CliError(ExitCode.INVARIANT_BREACH, f"{failed}; the trace holds what led to it") from error
+        except StorageFailed as error:
+            failed = str(error)
+            raise CliError(ExitCode.TRACE_UNREADABLE, f"{failed}; the trace holds what came before") from error
         except BaseException as error:
             failed = f"{type(error).__name__}: {error}"
             raise
@@ -122,22 +141,20 @@ class ModelRecording:
             writer.close({**ends, "error": failed})
 
     def _remote(self, clock: Any) -> Any:
-        """Return what makes this node's end of the link, connected; None for an engine of its own."""
-        if self._setup.node == "F":
+        """Return what makes this node's end of the link; None for an engine of its own."""
+        if self._wire is None:
             return None
         from tsviz.executor.peer import PeerSide
-        from tsviz.executor.wire import connect, listen
 
-        host, _, port = str(self._setup.options["peer"]).rpartition(":")
-        if not host or not port.isdigit():
-            raise CliError(ExitCode.USAGE, f"--peer: expected HOST:PORT, found {self._setup.options['peer']!r}")
-        try:
-            self._wire = wire = (listen if self._setup.node == "P" else connect)(host, int(port))
-        except OSError as error:
-            raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {error.strerror or error}") from error
-        role, shape = Role(self._setup.node), self._setup.loaded.model.shape
-        layerwise = self._setup.options["layerwise"]
-        return lambda engine: PeerSide(role, wire, engine.device, engine.arena, shape, clock, layerwise=layerwise)
+        def make(engine: Any) -> PeerSide:
+            setup = self._setup
+            side = self._side = PeerSide(
+                Role(setup.node), self._wire, engine.device, engine.arena, setup.loaded.model.shape, clock,
+                layerwise=setup.options["layerwise"],
+            )  # fmt: skip
+            return side
+
+        return make
 
     def _make_streams(self, clock: Any) -> Any:
         from tsviz.executor.cuda import cuda_streams

@@ -1,8 +1,8 @@
 """A batch of decodes alone, in `fast` mode: one step over all layers, which a GPU replays as a graph.
 
 What a step needs of the host are the rows' slots and block tables; the rest it takes from the device. Its operations
-are a prologue that copies those two, all layers as one, and the epilogue. Batches with prompts in them, state layers,
-draft models and what is loaded layer by layer take the way of `forward`.
+are a prologue that copies those two, all layers as one, those of a draft model too, and the epilogue. What is loaded in
+the same round is awaited once, before the layers. Batches with prompts in them take the way of `forward`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tsviz.executor.arena import Arena
-from tsviz.executor.crcs import PLAN, UPLOAD, Copied, unsummed
+from tsviz.executor.crcs import PLAN, SCRATCH, UPLOAD, Copied, unsummed
 from tsviz.executor.decode_step import DecodeStep
 from tsviz.executor.forward import Outcome, copied_out
 from tsviz.executor.graphs import DecodeGraphs, columns_of, rows_of
@@ -23,6 +23,7 @@ from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
+from tsviz.executor.paged_kernel import kernel_for
 from tsviz.executor.slots import SlotState
 from tsviz.executor.upload import download, upload
 
@@ -35,8 +36,9 @@ class Decoding:
         graphs: DecodeGraphs | None,
     ) -> None:  # fmt: skip
         """`graphs` is None where nothing is captured."""
-        self.model, self.arena, self.slots, self.options, self.graphs = model, arena, slots, options, graphs
-        self._able = not options.faults and why_not(model, draft) is None
+        self.model, self.draft, self.arena, self.slots = model, draft, arena, slots
+        self.options, self.graphs = options, graphs
+        self._able = model.fast and not options.faults
         self._steps: dict[tuple[int, int], DecodeStep] = {}
 
     def takes(self, inputs: ForwardInputs) -> bool:
@@ -55,23 +57,18 @@ class Decoding:
 
     def make_step(self, at: Tensor, tables: dict[str, Tensor], *, padded: bool) -> DecodeStep:
         """Return a step on slots and tables."""
-        return DecodeStep(self.model, self.arena, self.slots, self.options, at, tables, padded=padded)
+        return DecodeStep(self.model, self.draft, self.arena, self.slots, self.options, at, tables, padded=padded)
 
 
-def why_not(model: Model, draft: Model | None = None) -> str | None:
-    """Return why decodes of a model are not run as one step; None where they are."""
+def how_decoded(model: Model) -> str:
+    """Return in words how batches of decodes are run, for a trace."""
     if not model.fast:
-        return "exact mode"
-    if "M" in model.shape.pattern:
-        return "state layers"
-    return "a draft model" if draft is not None else None
-
-
-def how_decoded(model: Model, draft: Model | None) -> str:
-    """Return in words how decodes are run, for a trace."""
-    if (reason := why_not(model, draft)) is not None:
-        return f"layer by layer: {reason}"
-    return "CUDA graphs" if model.weights.embed.is_cuda else "one step, no graphs: there is no CUDA device here"
+        return "layer by layer: exact mode"
+    if not model.weights.embed.is_cuda:
+        return "one step, no graphs: there is no CUDA device here"
+    return (
+        f"CUDA graphs, attention over {'copied pages' if kernel_for(model.weights.embed) is None else 'pages in place'}"
+    )
 
 
 class DecodeForward:
@@ -92,7 +89,7 @@ class DecodeForward:
         device = decoding.arena.data.device
         for row in inputs.rows:
             if row.given >= 0:
-                decoding.slots.inputs[row.slot, 0] = row.given
+                decoding.slots.give(row.slot, row.given)
         at = np.array([row.slot for row in inputs.rows], np.int64)
         tables = {group.name: self._needed(group) for group in decoding.arena.layout.groups}
         if decoding.graphs is None:
@@ -127,8 +124,13 @@ class DecodeForward:
         return copied
 
     def candidates_copied(self) -> Iterator[Copied]:
-        """Nothing: there are no states."""
-        return iter(())
+        """Return, of every row's state layers, the state behind each number of tokens of its window."""
+        states = self._step.memory.states
+        for layer, kept in (states.kept if states is not None else {}).items():
+            for i, row in enumerate(self.inputs.rows):
+                for taken in range(row.length):
+                    packed = torch.cat([of_windows[i, taken].flatten() for of_windows in kept]).view(torch.uint8)
+                    yield unsummed(SCRATCH, "state", None, layer, row.request_id, taken + 1), download(packed)
 
     def _run(self, stage: str, work: Callable[[], None]) -> None:
         with torch.inference_mode():

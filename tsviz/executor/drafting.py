@@ -15,10 +15,12 @@ from torch import Tensor
 
 from tsviz.executor import numerics
 from tsviz.executor.arena import Arena
+from tsviz.executor.chain import say_chain
 from tsviz.executor.inputs import Bounds, ForwardInputs, Row
 from tsviz.executor.model import Model
 from tsviz.executor.paged import PagedMemory
 from tsviz.executor.shape import BadModel, ModelShape
+from tsviz.executor.upload import upload
 from tsviz.executor.weights import Weights
 
 
@@ -70,7 +72,10 @@ class Drafting:
 
         `rows` are rows of the batch; the others are `[rows]`.
         """
-        draft = replace(self._draft, fast=False)
+        draft = self._draft
+        if draft.fast:
+            table = upload(self._inputs.tables["full"][rows].clip(0), last.device)
+            return say_chain(draft, self._arena, table, last, last_at, self._inputs.width - 1, poison=True)
         kept: list[list[tuple[Tensor, Tensor]]] = [[] for _ in draft.shape.pattern]
         said, token = [], last
         for step in range(self._inputs.width - 1):

@@ -14,9 +14,9 @@ from tsviz.executor.model import Model
 
 
 def fast_model(model: Model) -> Model:
-    """Return the model with plain matrix products, without padding to tiles, fused layers and SDPA over its pages."""
+    """Return the model with fused layers, without padding to tiles, and SDPA over its pages."""
     weights, fused = fuse(model.shape, model.weights)
-    return replace(model, weights=weights, linear=functional.linear, fast=True, fused=fused)
+    return replace(model, weights=weights, fused=fused)
 
 
 def paged_attention(

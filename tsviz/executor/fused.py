@@ -7,28 +7,22 @@ bits are not those of the exact layer.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from tsviz.executor.mixer import Memory
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.weights import Weights
-
-
-class Attends(Protocol):
-    """What remembers keys and values: `model.Memory`, as far as such a layer asks it."""
-
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, /) -> Tensor:
-        """Remember keys and values `[rows, kv_heads, head_dim]`; return `[rows, heads, head_dim]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FusedLayer:
     """`qkv` is `[(heads + 2 * kv_heads) * head_dim, hidden]`, `gate_up` `[2 * intermediate, hidden]`.
 
-    `o` and `down` are transposed views, the norms' weights are scaled for `_norm`.
+    `o` and `down` are transposed views, the norms' weights are scaled for `_norm`. A state layer has `mix` `[hidden]`,
+    and `heads` rows more in `qkv`, of its decays; its `kv_heads` are its heads.
     """
 
     qkv: Tensor
@@ -37,29 +31,28 @@ class FusedLayer:
     down: Tensor
     norm_1: Tensor
     norm_2: Tensor
+    mix: Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """The layers that have been fused (None: a state layer), and on a CPU the head as `[hidden, vocabulary]`."""
+    """The layers that have been fused, and on a CPU the head as `[hidden, vocabulary]`."""
 
-    layers: tuple[FusedLayer | None, ...]
+    layers: tuple[FusedLayer, ...]
     norm: Tensor
     head: Tensor | None
     least: Tensor | None
     """What the root of a row's squares is at least, for `_norm`; None where the library has a kernel."""
     eps: float
 
-    def layer(self, shape: ModelShape, layer: int, x: Tensor, cos: Tensor, sin: Tensor, memory: Attends) -> Tensor:
+    def layer(self, shape: ModelShape, layer: int, x: Tensor, cos: Tensor, sin: Tensor, memory: Memory) -> Tensor:
         """Run one layer over rows; angles as `angles` gives them."""
         w = self.layers[layer]
-        assert w is not None, "a state layer is run by the model"
-        heads, turned, half = shape.heads, shape.heads + shape.kv_heads, shape.head_dim // 2
-        qkv = functional.linear(self._norm(x, w.norm_1), w.qkv).view(x.shape[0], -1, shape.head_dim)
-        qk = qkv[:, :turned]
-        swapped = qk.roll(half, -1)
-        qk.mul_(cos).addcmul_(swapped, sin)
-        y = memory.attend(layer, qkv[:, :heads], qkv[:, heads:turned], qkv[:, turned:])
+        rows = self._norm(x, w.norm_1)
+        if w.mix is not None:
+            y = _scanned(shape, layer, w.qkv, rows, torch.lerp(rows, memory.previous(layer, rows), w.mix), memory)
+        else:
+            y = _attended(shape, layer, w.qkv, rows, cos, sin, memory)
         x = torch.addmm(x, y.reshape(x.shape[0], -1), w.o)
         gate, up = functional.linear(self._norm(x, w.norm_2), w.gate_up).chunk(2, -1)
         return torch.addmm(x, functional.silu(gate).mul_(up), w.down)
@@ -76,6 +69,24 @@ class Fused:
         return x.div(torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self.least)).mul_(weight)
 
 
+def _attended(
+    shape: ModelShape, layer: int, weight: Tensor, rows: Tensor, cos: Tensor, sin: Tensor, memory: Memory
+) -> Tensor:
+    heads, turned, half = shape.heads, shape.heads + shape.kv_heads, shape.head_dim // 2
+    qkv = functional.linear(rows, weight).view(rows.shape[0], -1, shape.head_dim)
+    qk = qkv[:, :turned]
+    swapped = qk.roll(half, -1)
+    qk.mul_(cos).addcmul_(swapped, sin)
+    return memory.attend(layer, qkv[:, :heads], qkv[:, heads:turned], qkv[:, turned:])
+
+
+def _scanned(shape: ModelShape, layer: int, weight: Tensor, rows: Tensor, mixed: Tensor, memory: Memory) -> Tensor:
+    heads = shape.heads
+    product = functional.linear(mixed, weight)
+    q, k, v = product[:, :-heads].view(rows.shape[0], 3, heads, -1).unbind(1)
+    return memory.scan(layer, q, k, v, torch.sigmoid(product[:, -heads:]), rows)
+
+
 def angles(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     """Return cosines and sines `[rows, head_dim/2]` as a fused layer wants them, `[rows, 1, head_dim]`, signs in."""
     return torch.cat([cos, cos], -1)[:, None], torch.cat([-sin, sin], -1)[:, None]
@@ -89,20 +100,16 @@ def fuse(shape: ModelShape, weights: Weights) -> tuple[Weights, Fused]:
     wide = not weights.embed.is_cuda and weights.embed.dtype != torch.bfloat16
     scale = shape.hidden**0.5 if wide else 1.0
     layers: list[dict[str, Tensor]] = []
-    fused: list[FusedLayer | None] = []
+    fused: list[FusedLayer] = []
     for letter, given in zip(shape.pattern, weights.layers, strict=True):
-        layer = dict(given)
-        layers.append(layer)
-        if letter == "M":
-            fused.append(None)
-            continue
+        layers.append(layer := dict(given))
         joined = []
-        for names in (("q", "k", "v"), ("gate", "up")):
+        for names in (("q", "k", "v", "decay") if letter == "M" else ("q", "k", "v"), ("gate", "up")):
             joined.append(whole := torch.cat([layer[name] for name in names]))
             layer |= zip(names, whole.split([layer[name].shape[0] for name in names]), strict=True)
         qkv, gate_up = joined
-        norms = (layer[name] * scale for name in ("norm_1", "norm_2"))
-        fused.append(FusedLayer(qkv, layer["o"].t(), gate_up, layer["down"].t(), *norms))
+        norm_1, norm_2 = (layer[name] * scale for name in ("norm_1", "norm_2"))
+        fused.append(FusedLayer(qkv, layer["o"].t(), gate_up, layer["down"].t(), norm_1, norm_2, layer.get("mix")))
     head = None if weights.head.is_cuda else weights.head.t().contiguous()
     least = weights.norm.new_tensor((shape.hidden * shape.eps) ** 0.5) if wide else None
     return replace(weights, layers=tuple(layers)), Fused(tuple(fused), weights.norm * scale, head, least, shape.eps)

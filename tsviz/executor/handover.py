@@ -16,9 +16,10 @@ from tsviz.executor.arena import Arena
 from tsviz.executor.crcs import DEVICE, WIRE, Block, Copied, Watched, unsummed
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.layout import GroupLayout
-from tsviz.executor.manifest import Manifest, select_pages, travelling
+from tsviz.executor.manifest import HOLE, Manifest, select_pages, travelling
 from tsviz.executor.ops import Kind, Stream
 from tsviz.executor.order import merged
+from tsviz.executor.refusal import RoomFails
 from tsviz.executor.rooms import Room, Stage
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Wire
@@ -34,8 +35,9 @@ class Sender:
         self._wire, self._device, self._arena, self._shape = wire, device, arena, shape
         self.moved_bytes = 0
 
-    def chunk(self, room: Room, manifest: Manifest, planned: Planned, row: int) -> None:
-        """Send, layer by layer, what one row of the forward that was just queued completes."""
+    def chunk(self, room: Room, planned: Planned, row: int) -> None:
+        """Send, layer by layer, what one row of the forward that was just queued completes. Raises RoomFails."""
+        manifest = _manifest(room)
         end = planned.extend_prefix_lens[row] + planned.input_lengths[row]
         is_last = end == planned.prefill_lengths[row]
         tables = planned.batch.block_tables_arrays()  # type: ignore[union-attr]
@@ -47,21 +49,22 @@ class Sender:
             for index, slot in enumerate(slots):
                 complete = is_last or ((slot + 1) * group.granularity <= end and group.name != "state")
                 if complete and (group.name, index) not in room.sent:
+                    page = int(tables[group.name][row][slot])
+                    if page <= 0:
+                        raise RoomFails(HOLE, f"group {group.name}: expected a block for slot {slot}, found {page}")
                     room.sent.add((group.name, index))
-                    blocks.append((group, index, int(tables[group.name][row][slot])))
+                    blocks.append((group, index, page))
         self._device.counts["block sent ahead"] += len(blocks)
         for op in self._device.last_layers if blocks else ():
             touched = [block for block in blocks if block[0].fields_of(op.layer)]
             if touched:
                 self._submit(room, touched, op.layer, op.number)
 
-    def finish(self, room: Room, manifest: Manifest, batch: Batch, row: int) -> bool:
-        """Send what did not go ahead, and the status; False where the peer expects other blocks."""
-        tables = batch.block_tables_arrays()
+    def finish(self, room: Room, batch: Batch, row: int) -> None:
+        """Send what did not go ahead, and the status. Raises RoomFails where a block that travels is missing."""
+        manifest, tables = _manifest(room), batch.block_tables_arrays()
         granularity = {group.name: group.granularity for group in self._arena.layout.groups}
         pages = select_pages(self._shape, granularity, tables, row, manifest.prefix_tokens, manifest.prompt_tokens)
-        if {name: len(ids) for name, ids in pages.items()} != {name: len(ids) for name, ids in manifest.pages.items()}:
-            return False
         blocks = [
             (self._arena.layout.group(name), index, page)
             for name, ids in pages.items()
@@ -75,7 +78,6 @@ class Sender:
         self._wire.send(told | {"candidates": candidates})
         self._device.counts["hand-over"] += 1
         room.stage = Stage.TRANSFERRING
-        return True
 
     def _submit(self, room: Room, blocks: Sequence[Travelling], layer: int | None, behind: int | None) -> None:
         sent: list[Copied] = []
@@ -96,3 +98,8 @@ class Sender:
         room.ops.append(
             self._device.queue.submit(Stream.PEER, Kind.SEND, run, [behind], reads=reads, layer=layer, watch=watch)
         )
+
+
+def _manifest(room: Room) -> Manifest:
+    assert room.manifest is not None, "a room is bootstrapped by its manifest"
+    return room.manifest

@@ -18,7 +18,7 @@ from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge
 from tsviz.executor.slots import SlotState
 from tsviz.executor.spoilt import TableSpoiler
-from tsviz.executor.touched import Touched
+from tsviz.executor.touched import FieldSpans, Touched
 
 
 class Launched(NamedTuple):
@@ -41,15 +41,19 @@ class Launcher:
         self._queue, self._options, self._prefix = queue, options, prefix_granularity
         self._decoding = Decoding(model, arena, slots, options, draft, graphs)
         self._spoiler = TableSpoiler()
+        self._fields = FieldSpans(arena.layout)
         self._draft_layers = len(draft.shape.pattern) if draft is not None else 0
         self.layers = len(model.shape.pattern) + self._draft_layers
 
     def launch(self, inputs: ForwardInputs, zero: Op, loads: Mapping[int | None, Sequence[int]]) -> Launched:
-        """Queue a batch behind its plan's zeroing, and each layer behind the loads of it (None: of every layer)."""
+        """Queue a batch behind its plan's zeroing, and each layer behind the loads of it (None: of every layer).
+
+        A step of all layers waits for all of them, once.
+        """
         options, queue, planned = self._options, self._queue, inputs.tables
         if options.faults:
             inputs = self._spoiler.spoil(inputs, options.faults)
-        whole = self._decoding.takes(inputs) and not any(loads.values())
+        whole = self._decoding.takes(inputs)
         forward = self._forward(inputs, whole=whole)
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(
@@ -57,7 +61,7 @@ class Launcher:
             watch=lambda: Watched(also=forward.tables_copied(planned)),
         )  # fmt: skip
         upper = inputs if forward.upper is None else forward.upper.inputs
-        touched = Touched(inputs, upper, self._model.shape, self._arena.layout, self._prefix, options.faults)
+        touched = Touched(inputs, upper, self._model.shape, self._fields, self._prefix, options.faults)
         numbers: Sequence[int | None] = (None,) if whole else range(self.layers)
         layers = [self._layer(forward, touched, layer, loads) for layer in numbers]
         queue.submit(
@@ -79,9 +83,8 @@ class Launcher:
         loads: Mapping[int | None, Sequence[int]],
     ) -> Op:  # fmt: skip
         reads, writes = touched.layer(layer) if self._options.tracked else ((), ())
-        waits = [
-            self._options.unless(Edge.LOAD_FORWARD, number) for number in (*loads.get(layer, ()), *loads.get(None, ()))
-        ]
+        needed = loads.values() if layer is None else (loads.get(layer, ()), loads.get(None, ()))
+        waits = [self._options.unless(Edge.LOAD_FORWARD, number) for numbers in needed for number in numbers]
         return self._queue.submit(
             Stream.EXEC, Kind.LAYER, lambda: forward.layer(layer), waits, reads=reads, writes=writes, layer=layer,
             watch=lambda: Watched(*touched.blocks(layer)),

@@ -7,45 +7,31 @@ before: paged in the executor, dense in the reference.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from tsviz.executor import fused, numerics
+from tsviz.executor.mixer import Memory
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.weights import Weights
-
-Linear = Callable[[Tensor, Tensor], Tensor]
-"""Rows `[n, in]` times a weight `[out, in]`."""
-
-
-class Memory(Protocol):
-    """What came before the rows of this forward; `attend` and `previous` also take note of the rows themselves."""
-
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, /) -> Tensor:
-        """Remember keys and values `[rows, kv_heads, head_dim]`; return `[rows, heads, head_dim]`."""
-
-    def previous(self, layer: int, rows: Tensor, /) -> Tensor:
-        """Return the normalised row before each row `[rows, hidden]`; zeros before the first token."""
-
-    def scan(self, layer: int, q: Tensor, k: Tensor, v: Tensor, decay: Tensor, rows: Tensor, /) -> Tensor:
-        """Run the recurrence over `[rows, heads, head_dim]` with `decay` `[rows, heads]`; return its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A shape with its weights. In `fast` mode `linear` is the library's, attention SDPA, `fused` its layers."""
+    """A shape with its weights. In `fast` mode it has `fused` layers, and attention is SDPA."""
 
     shape: ModelShape
     weights: Weights
-    linear: Linear = numerics.linear
-    fast: bool = False
     fused: fused.Fused | None = None
+
+    @property
+    def fast(self) -> bool:
+        """Whether its bits may depend on who else is in the batch."""
+        return self.fused is not None
 
     def pad(self, x: Tensor) -> Tensor:
         """Return rows padded to whole tiles; as they are in `fast` mode."""
@@ -63,10 +49,10 @@ class Model:
 
     def layer(self, layer: int, x: Tensor, cos: Tensor, sin: Tensor, memory: Memory) -> Tensor:
         """Run one layer over padded rows."""
-        shape, w, linear = self.shape, self.weights.layers[layer], self.linear
-        if self.fast and self.fused is not None and shape.pattern[layer] != "M":
+        shape, w, linear = self.shape, self.weights.layers[layer], numerics.linear
+        if self.fused is not None:
             return self.fused.layer(shape, layer, x, cos, sin, memory)
-        rows = self._norm(x, w["norm_1"])
+        rows = numerics.rms_norm(x, w["norm_1"], shape.eps)
         if shape.pattern[layer] == "M":
             mixed = rows + w["mix"] * (memory.previous(layer, rows) - rows)
             q, k, v = (_split(linear(mixed, w[name]), shape.heads) for name in "qkv")
@@ -77,22 +63,16 @@ class Model:
             k = numerics.rotate(_split(linear(rows, w["k"]), shape.kv_heads), cos, sin)
             y = memory.attend(layer, q, k, _split(linear(rows, w["v"]), shape.kv_heads))
         x = x + linear(y.reshape(x.shape[0], -1), w["o"])
-        rows = self._norm(x, w["norm_2"])
+        rows = numerics.rms_norm(x, w["norm_2"], shape.eps)
         gated = linear(rows, w["gate"])
-        gated = functional.silu(gated) if self.fast else gated * numerics.gate(gated)
-        return x + linear(gated * linear(rows, w["up"]), w["down"])
+        return x + linear(gated * numerics.gate(gated) * linear(rows, w["up"]), w["down"])
 
     def logits(self, x: Tensor) -> Tensor:
         """Return `[rows, vocabulary]` of hidden rows, padded inside."""
-        if self.fast and self.fused is not None:
+        if self.fused is not None:
             return self.fused.logits(x, self.weights.head)
-        rows = self._norm(self.pad(x), self.weights.norm)
-        return self.linear(rows, self.weights.head)[: x.shape[0]]
-
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        if self.fast:
-            return functional.rms_norm(x, weight.shape, weight, self.shape.eps)
-        return numerics.rms_norm(x, weight, self.shape.eps)
+        rows = numerics.rms_norm(self.pad(x), self.weights.norm, self.shape.eps)
+        return numerics.linear(rows, self.weights.head)[: x.shape[0]]
 
 
 def step_state(state: Tensor, q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,7 @@ class OpQueue:
 
     def submit(
         self, stream: Stream, kind: Kind, run: Run, waits: Sequence[int | None] = (), *,
-        reads: tuple[ByteRange, ...] = (), writes: tuple[ByteRange, ...] = (), op_id: int | None = None,
+        reads: Sequence[ByteRange] = (), writes: Sequence[ByteRange] = (), op_id: int | None = None,
         layer: int | None = None, watch: Callable[[], Watched] | None = None,
     ) -> Op:  # fmt: skip
         """Queue one operation behind the events it waits for, and have its place in the order checked.
@@ -37,8 +37,7 @@ class OpQueue:
         `watch` says, where checksums are wanted, of which blocks.
         """
         numbers = tuple(sorted({n for n in waits if n is not None}))
-        moved = sum(r.end - r.begin for r in (writes if kind in (Kind.LOAD, Kind.ZERO) else reads))
-        op = Op(self._count, self.round, stream, kind, numbers, reads, writes, op_id, layer, moved)
+        op = Op(self._count, self.round, stream, kind, numbers, reads, writes, op_id, layer)
         op.seen, op.submit_ns = self.checker.seen(), self._clock.now_ns()
         self._count += 1
         self.checker.submitted(op)
@@ -67,12 +66,14 @@ class OpQueue:
         """Tell of operations whose times are known, in the order of submission."""
         if self.observer is None:
             return
-        count = 0
-        for op in self._unreported:
-            if op.end_ns < 0:
-                break
-            self.observer.op(op)
-            if self._crcs is not None and (crcs := self._crcs.summed(op.number)):
+        waiting = self._unreported
+        ended = next((i for i, op in enumerate(waiting) if op.end_ns < 0), len(waiting))
+        told, self._unreported = waiting[:ended], waiting[ended:]
+        if self._crcs is None:
+            if told:
+                self.observer.ops(told)
+            return
+        for op in told:
+            self.observer.ops([op])
+            if crcs := self._crcs.summed(op.number):
                 self.observer.crcs(op, crcs)
-            count += 1
-        del self._unreported[:count]

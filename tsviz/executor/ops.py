@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from tsviz.executor.layout import ByteRange
+from tsviz.executor.ranges import LaterRanges
 
 
 class Stream(Enum):
-    """Where operations run; `host` is the control thread itself."""
+    """Where operations run; `host` is the control thread itself, `backup` a worker that writes files.
+
+    `place` is its own among them: a trace has what the host saw of each in this order, so that a new one comes last.
+    """
+
+    place: int
+
+    def __init__(self, _name: str) -> None:
+        self.place = len(type(self).__members__)
 
     DEFAULT = "default"
     EXEC = "exec"
@@ -17,6 +27,7 @@ class Stream(Enum):
     LOAD = "load"
     PEER = "peer"
     HOST = "host"
+    BACKUP = "backup"
 
 
 class Kind(Enum):
@@ -51,12 +62,20 @@ class Op:
     stream: Stream
     kind: Kind
     waits: tuple[int, ...] = ()
-    reads: tuple[ByteRange, ...] = ()
-    writes: tuple[ByteRange, ...] = ()
+    reads: Sequence[ByteRange] = ()
+    writes: Sequence[ByteRange] = ()
     op_id: int | None = None
     layer: int | None = None
-    moved_bytes: int = 0
     seen: tuple[int, ...] = ()
     submit_ns: int = -1
     start_ns: int = -1
     end_ns: int = -1
+
+    @property
+    def moved_bytes(self) -> int:
+        """How many bytes it reads; writes, where it loads or zeroes."""
+        touched = self.writes if self.kind in (Kind.LOAD, Kind.ZERO) else self.reads
+        if isinstance(touched, LaterRanges):
+            begins, ends = touched.columns()
+            return int((ends - begins).sum())
+        return sum(r.end - r.begin for r in touched)

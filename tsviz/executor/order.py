@@ -49,6 +49,7 @@ def merged(ranges: Iterable[ByteRange]) -> tuple[ByteRange, ...]:
 
 def overlap(a: Sequence[ByteRange], b: Sequence[ByteRange]) -> ByteRange | None:
     """Return the first bytes that two lists of merged ranges share."""
+    a, b = tuple(a), tuple(b)
     i = j = 0
     while i < len(a) and j < len(b):
         x, y = a[i], b[j]
@@ -63,65 +64,70 @@ def overlap(a: Sequence[ByteRange], b: Sequence[ByteRange]) -> ByteRange | None:
     return None
 
 
-@dataclass(slots=True)
-class _Known:
-    op: Op
-    clock: dict[Stream, int]
+Clock = list[int]
+"""For each place among the streams the number of the operation up to which everything has ended; -1 is nothing."""
+
+
+def _nothing() -> Clock:
+    return [-1] * len(Stream)
 
 
 @dataclass(slots=True)
 class OrderChecker:
     """Told of every operation in the order of submission, and of every end that the host sees; collects races.
 
-    A clock says, per stream, up to which operation number everything has ended.
+    A clock says, per stream, up to which operation number everything has ended. Those of operations that the host has
+    seen end are forgotten: the host's own, from which every later one starts, says no less.
     """
 
     races: list[Race] = field(default_factory=list)
-    _clocks: dict[int, dict[Stream, int]] = field(default_factory=dict)
-    _last: dict[Stream, dict[Stream, int]] = field(default_factory=dict)
-    _open: dict[Stream, list[Op]] = field(default_factory=dict)
-    _host: dict[Stream, int] = field(default_factory=dict)
+    _clocks: dict[int, Clock] = field(default_factory=dict)
+    _last: list[Clock] = field(default_factory=lambda: [_nothing() for _ in Stream])
+    _open: list[list[Op]] = field(default_factory=lambda: [[] for _ in Stream])
+    _host: Clock = field(default_factory=_nothing)
+    _seen: tuple[int, ...] | None = None
 
     def seen(self) -> tuple[int, ...]:
         """Return, in the order of `Stream`, up to where the host has seen each stream end; -1 is nothing."""
-        return tuple(self._host.get(stream, -1) for stream in Stream)
+        if self._seen is None:
+            self._seen = tuple(self._host)
+        return self._seen
 
     def submitted(self, op: Op) -> None:
         """Check a new operation against all that are not ordered before it."""
-        clock = dict(self._host)
-        _raise_to(clock, self._last.get(op.stream, {}))
+        place = op.stream.place
+        clock = _later(self._host, self._last[place])
         for number in op.waits:
-            _raise_to(clock, self._clocks.get(number, {}))
-        for stream, ops in self._open.items():
-            if stream is op.stream:
-                continue
-            before = clock.get(stream, -1)
-            for other in ops:
-                if other.number > before:
-                    self._compare(other, op)
-        clock[op.stream] = op.number
-        self._clocks[op.number] = self._last[op.stream] = clock
-        self._open.setdefault(op.stream, []).append(op)
+            if (waited := self._clocks.get(number)) is not None:
+                clock = _later(clock, waited)
+        for at, ops in enumerate(self._open):
+            if at != place and ops and ops[-1].number > clock[at]:
+                for other in ops:
+                    if other.number > clock[at]:
+                        self._compare(other, op)
+        clock[place] = op.number
+        self._clocks[op.number] = self._last[place] = clock
+        self._open[place].append(op)
         if op.stream is Stream.HOST:
             self.observed(op.number)
 
     def observed(self, number: int) -> None:
         """The host saw this operation end: everything before it has ended, and comes before all that follows."""
-        _raise_to(self._host, self._clocks.get(number, {}))
-        for stream, ops in self._open.items():
-            ended = self._host.get(stream, -1)
+        self._host, self._seen = _later(self._host, self._clocks.get(number, self._host)), None
+        for place, ops in enumerate(self._open):
+            ended = self._host[place]
             if ops and ops[0].number <= ended:
-                self._open[stream] = [op for op in ops if op.number > ended]
-        if len(self._clocks) > 4096:
-            oldest = min(self._host.values(), default=-1)
-            self._clocks = {n: c for n, c in self._clocks.items() if n >= oldest - 1024}
+                for op in ops:
+                    if op.number <= ended:
+                        del self._clocks[op.number]
+                self._open[place] = [op for op in ops if op.number > ended]
 
     def adopt(self, seen: Sequence[int]) -> None:
         """Take over what the host had seen, as a trace keeps it."""
-        for stream, number in zip(Stream, seen, strict=True):
+        for number in seen:
             if number >= 0:
                 self.observed(number)
-                self._host[stream] = max(self._host.get(stream, -1), number)
+        self._host, self._seen = _later(self._host, seen), None
 
     def _compare(self, first: Op, second: Op) -> None:
         at = (
@@ -143,7 +149,5 @@ def check_ops(ops: Iterable[Op]) -> list[Race]:
     return checker.races
 
 
-def _raise_to(clock: dict[Stream, int], other: dict[Stream, int]) -> None:
-    for stream, number in other.items():
-        if number > clock.get(stream, -1):
-            clock[stream] = number
+def _later(clock: Clock, other: Sequence[int]) -> Clock:
+    return list(map(max, clock, other))

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tsviz.engine.events import Bootstrapped, PeerEvent
+from tsviz.engine.events import Bootstrapped, PeerEvent, PeerFailed
+from tsviz.engine.workloads.model import WorkRequest
 from tsviz.executor.manifest import Manifest
+from tsviz.executor.messages import Status
 from tsviz.executor.ops import Op
+from tsviz.executor.refusal import Failures, Why
 from tsviz.executor.wire import Wire
 
 
@@ -25,23 +28,37 @@ class Stage(Enum):
 
 @dataclass(slots=True)
 class Room:
-    """`manifest` is what is to come or to go, `ops` what copies it; `told` once the scheduler knows the end.
+    """`request` is there once this node has submitted it. `manifest` is what is to come or to go, `ops` what copies it;
+    `since_ns` is when this node began to wait for the peer; `told` once the scheduler knows the end, `why` it failed.
 
     On P `sent` are the blocks that went ahead layer by layer (group, index in the manifest). On D `landed` is what came
-    (group, index, layer; None is all layers), `missing_bytes` what is still to come, `status` P's token and candidates.
+    (group, index, layer; None is all layers), `missing_bytes` what is still to come, `status` P's token and candidates;
+    `zeroing` is what the manifest waits for, None once it went out.
     """
 
     request_id: str
-    registered: bool = False
+    request: WorkRequest | None = None
     stage: Stage = Stage.OPEN
+    why: Why | None = None
     since_ns: int = 0
     manifest: Manifest | None = None
     ops: list[Op] = field(default_factory=list)
     sent: set[tuple[str, int]] = field(default_factory=set)
     landed: set[tuple[str, int, int | None]] = field(default_factory=set)
     missing_bytes: int = 0
-    status: tuple[int, list[int]] | None = None
+    zeroing: Op | None = None
+    status: Status | None = None
     told: bool = False
+
+    @property
+    def registered(self) -> bool:
+        """Whether this node has submitted the request."""
+        return self.request is not None
+
+    @property
+    def asked(self) -> Manifest | None:
+        """What a decode node has asked its peer for; None until its pages are zeroed and the manifest is out."""
+        return None if self.zeroing is not None else self.manifest
 
     @property
     def is_over(self) -> bool:
@@ -59,13 +76,18 @@ class Room:
         return self.stage is Stage.TRANSFERRING or self.has_landed
 
 
+GIVEN_UP = Why("its client gave up")
+"""Why a room fails that a client aborts: no failure to the node that it asks."""
+
+
 class Rooms:
-    """The rooms of one node that are open, and the events that the loop has not been told."""
+    """The rooms of one node that are open, and the events that the loop has not been told; `failures` say why."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._open: dict[str, Room] = {}
         self._over: set[str] = set()
+        self.failures = Failures()
         self._events: deque[tuple[PeerEvent, Sequence[int]]] = deque()
 
     def __iter__(self) -> Iterator[Room]:
@@ -91,13 +113,20 @@ class Rooms:
         """Close a room; a peer that still waits is told."""
         room = self._open.pop(request_id, None)
         if room is not None and not room.is_over:
-            self._wire.send({"kind": "failed", "room": request_id})
+            self.fail(room, Why("the request ended without its transfer"))
         self._over.add(request_id)
 
-    def fail(self, room: Room) -> None:
+    def fail(self, room: Room, why: Why) -> None:
         """Let a room fail and tell the peer; the scheduler is told once nothing of it is in flight."""
-        room.stage = Stage.FAILED
-        self._wire.send({"kind": "failed", "room": room.request_id})
+        room.stage, room.why = Stage.FAILED, why
+        self._wire.send({"kind": "failed", "room": room.request_id, "why": why.kind, "detail": why.detail})
+
+    def failed(self, room: Room) -> None:
+        """Nothing of a room that failed is in flight any more."""
+        room.told = True
+        self.post(PeerFailed(room.request_id))
+        if room.why is not None and room.why != GIVEN_UP:
+            self.failures.whys[room.request_id] = room.why
 
     def bootstrapped(self, room: Room) -> None:
         """A manifest is there for a request that is."""
@@ -107,6 +136,11 @@ class Rooms:
     def post(self, event: PeerEvent, candidates: Sequence[int] = ()) -> None:
         """Keep an event for the loop."""
         self._events.append((event, candidates))
+
+    @property
+    def unknown(self) -> int:
+        """How many rooms the peer has opened whose requests are not here."""
+        return sum(not room.registered for room in self._open.values())
 
     @property
     def has_events(self) -> bool:

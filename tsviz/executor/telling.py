@@ -3,25 +3,48 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from tsviz.executor.ops import Op
-from tsviz.trace.entries import DeviceOpEntry, ForwardEntry, ForwardRow, ForwardRowsEntry, PageCrc, PageCrcsEntry
+from tsviz.trace.entries import (
+    DeviceOp,
+    DeviceOpsEntry,
+    ForwardEntry,
+    ForwardRow,
+    ForwardRowsEntry,
+    PageCrc,
+    PageCrcsEntry,
+)
 from tsviz.trace.recorder import Recorder
 
 
 class DeviceObserver(Protocol):
     """Told on the control thread, never by making the device wait."""
 
-    def op(self, op: Op) -> None:
-        """An operation has ended and its times are known; in the order of submission."""
+    def ops(self, ops: Sequence[Op]) -> None:
+        """Operations have ended and their times are known; in the order of submission."""
 
     def crcs(self, op: Op, crcs: Sequence[PageCrc]) -> None:
         """The checksums of the operation told last."""
 
-    def forward(self, round_: int, start_ns: int, end_ns: int, rows: Sequence[ForwardRow]) -> None:
-        """A forward's result was read: its interval on the device, and the rows that gave tokens."""
+    def forward(self, round_: int, start_ns: int, end_ns: int, rows: Iterable[ForwardRow]) -> None:
+        """A forward's result was read: its interval on the device, and the rows that gave tokens, for any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Operations that have ended; their rows are made where they are iterated, off the control thread."""
+
+    ops: Sequence[Op]
+
+    def __iter__(self) -> Iterator[DeviceOp]:
+        for op in self.ops:
+            yield DeviceOp(
+                op.round, op.number, op.stream.value, op.kind.value, op.op_id, op.layer, op.moved_bytes, op.waits,
+                op.seen, op.submit_ns, op.start_ns, op.end_ns, op.reads, op.writes,
+            )  # fmt: skip
 
 
 class TraceSink:
@@ -31,16 +54,11 @@ class TraceSink:
         self.recorder: Recorder | None = None
         self.spent_ns = 0
 
-    def op(self, op: Op) -> None:
-        """Record one operation."""
+    def ops(self, ops: Sequence[Op]) -> None:
+        """Record operations."""
         began = time.perf_counter_ns()
         if self.recorder is not None:
-            self.recorder.append(
-                DeviceOpEntry(
-                    op.round, op.number, op.stream.value, op.kind.value, op.op_id, op.layer, op.moved_bytes, op.waits,
-                    op.seen, op.submit_ns, op.start_ns, op.end_ns, op.reads, op.writes,
-                )
-            )  # fmt: skip
+            self.recorder.append(DeviceOpsEntry(_Told(ops)))
         self.spent_ns += time.perf_counter_ns() - began
 
     def crcs(self, op: Op, crcs: Sequence[PageCrc]) -> None:
@@ -48,7 +66,7 @@ class TraceSink:
         if self.recorder is not None:
             self.recorder.append(PageCrcsEntry(op.round, op.number, crcs))
 
-    def forward(self, round_: int, start_ns: int, end_ns: int, rows: Sequence[ForwardRow]) -> None:
+    def forward(self, round_: int, start_ns: int, end_ns: int, rows: Iterable[ForwardRow]) -> None:
         """Record one forward."""
         began = time.perf_counter_ns()
         if self.recorder is not None:

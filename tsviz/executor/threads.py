@@ -79,7 +79,7 @@ class ThreadStreams:
             except BaseException as error:
                 self._failed = error
             op.end_ns = self._now_ns()
-            self._events[op.number].set()
+            self._events.pop(op.number).set()  # who finds no event any more need not wait
 
     def _raise(self) -> None:
         if self._failed is not None:

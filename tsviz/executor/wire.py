@@ -1,7 +1,8 @@
 """Frames between the two nodes of a pair: a small JSON head and bytes, over a stream socket.
 
-A sender and a reader thread, so that the control thread never waits for the peer. Frames come from outside: a head that
-is too long, no JSON or not an object ends the connection.
+A sender and a reader thread, so that the control thread never waits for the peer. Frames come from outside: what is no
+frame ends the connection, and the peer is told why. Where there is nothing to send a beat goes out, so that a peer that
+has stopped, or a network that is gone, is told from one that has nothing to say (`executor-rules.md` section 5).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Any, NamedTuple
 _HEAD = struct.Struct("<II")
 _MOST_HEAD_BYTES = 1 << 20
 _MOST_BODY_BYTES = 1 << 30
-_CONNECT_SECONDS = 30.0
+_MOST_WHY = 200
+CONNECT_SECONDS = 30.0
+"""How long a node waits for the other one to be there."""
 
 
 class Frame(NamedTuple):
@@ -30,12 +33,18 @@ class Frame(NamedTuple):
 
 
 class Wire:
-    """One connection; `frames` holds what has come, `lost` why it ended."""
+    """One connection. `frames` holds what has come, `lost` why nothing more will.
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+    Whoever asks for both reads `lost` first: frames that came before the end are there once it is set.
+    """
+
+    def __init__(self, connection: socket.socket, *, beat_s: float = 5.0, silence_s: float = 30.0) -> None:
+        """After `beat_s` without a frame a beat goes out; a peer that says or takes nothing for `silence_s` is lost."""
+        connection.settimeout(silence_s)
+        self._socket, self._beat_s, self._silence_s = connection, beat_s, silence_s
         self.frames: deque[Frame] = deque()
         self.lost: str | None = None
+        self.most_body_bytes = _MOST_BODY_BYTES
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._read, name="tsviz-wire-in", daemon=True),
@@ -46,37 +55,83 @@ class Wire:
 
     def send(self, head: dict[str, Any], body: bytes = b"") -> None:
         """Queue a frame. Never blocks; after a loss it goes nowhere."""
-        text = json.dumps(head).encode()
-        self._outbox.put(_HEAD.pack(len(text), len(body)) + text + body)
+        self._outbox.put(_packed(head, body))
+
+    def end(self, why: str) -> None:
+        """End the connection over what the peer did, and tell it."""
+        self.lost = self.lost or why
+        self.send({"kind": "bye", "why": why})
+        self._outbox.put(None)
 
     def close(self) -> None:
-        """Send what is queued, then close and join."""
+        """Send what is queued and that this is all, then close and join."""
+        self.send({"kind": "bye"})
         self._outbox.put(None)
-        self._threads[1].join(timeout=_CONNECT_SECONDS)
+        self._threads[1].join(timeout=CONNECT_SECONDS)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._threads[0].join(timeout=_CONNECT_SECONDS)
+        self._threads[0].join(timeout=CONNECT_SECONDS)
 
     def _read(self) -> None:
         try:
-            while True:
-                head_bytes, body_bytes = _HEAD.unpack(self._exactly(_HEAD.size))
-                if head_bytes > _MOST_HEAD_BYTES or body_bytes > _MOST_BODY_BYTES:
-                    raise ValueError(f"a frame of {head_bytes} and {body_bytes} bytes")
-                head = json.loads(self._exactly(head_bytes))
-                if not isinstance(head, dict):
-                    raise ValueError("a frame's head is no object")
-                self.frames.append(Frame(head, self._exactly(body_bytes)))
-        except (OSError, ValueError, EOFError) as error:
-            self.lost = self.lost or str(error) or "closed"
+            while self.lost is None:
+                self._take(self._frame())
+        except TimeoutError:
+            self._lose(f"the peer said nothing for {self._silence_s:g} s")
+        except EOFError as error:
+            self._lose(str(error))
+        except OSError as error:
+            self._lose(error.strerror or str(error))
+        except (ValueError, RecursionError) as error:
+            self.end(f"what came is no frame: {error}"[:_MOST_WHY])
+        # What nobody reads would let the kernel drop, with our socket, the words that say why.
+        with contextlib.suppress(OSError):
+            while self._socket.recv(1 << 20):
+                pass
+
+    def _take(self, frame: Frame) -> None:
+        if frame.head.get("kind") == "bye":
+            why = frame.head.get("why")
+            self.lost = self.lost or (
+                "the peer's run ended" if why is None else f"the peer says: {str(why)[:_MOST_WHY]}"
+            )
+        elif frame.head.get("kind") != "beat":
+            self.frames.append(frame)
+
+    def _frame(self) -> Frame:
+        head_bytes, body_bytes = _HEAD.unpack(self._exactly(_HEAD.size))
+        if head_bytes > _MOST_HEAD_BYTES or body_bytes > self.most_body_bytes:
+            raise ValueError(
+                f"expected a head of at most {_MOST_HEAD_BYTES:,} and a body of at most {self.most_body_bytes:,} bytes,"
+                f" found {head_bytes:,} and {body_bytes:,}"
+            )
+        head = json.loads(self._exactly(head_bytes))
+        if not isinstance(head, dict):
+            raise ValueError("expected an object as its head")
+        return Frame(head, self._exactly(body_bytes))
 
     def _write(self) -> None:
         try:
-            while (data := self._outbox.get()) is not None:
+            while (data := self._next_out()) is not None:
                 self._socket.sendall(data)
-        except OSError as error:
-            self.lost = self.lost or str(error)
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+        except TimeoutError:
+            self._lose(f"the peer took nothing for {self._silence_s:g} s")
+        except OSError:
+            pass  # The reader sees the end too, behind what came before it.
+
+    def _lose(self, why: str) -> None:
+        self.lost = self.lost or why
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _next_out(self) -> bytes | None:
+        try:
+            return self._outbox.get(timeout=self._beat_s)
+        except queue.Empty:
+            return _packed({"kind": "beat"}, b"")
 
     def _exactly(self, size: int) -> bytes:
         parts = bytearray()
@@ -97,25 +152,23 @@ def wire_pair() -> tuple[Wire, Wire]:
 def listen(host: str, port: int) -> Wire:
     """Wait for the peer to connect. Raises OSError."""
     with socket.create_server((host, port)) as server:
-        server.settimeout(_CONNECT_SECONDS)
+        server.settimeout(CONNECT_SECONDS)
         connection, _ = server.accept()
-    connection.settimeout(None)
     return Wire(connection)
 
 
 def connect(host: str, port: int) -> Wire:
     """Connect to a peer that listens, or soon will. Raises OSError."""
-    until = time.monotonic() + _CONNECT_SECONDS
+    until = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            return Wire(_connected(host, port))
+            return Wire(socket.create_connection((host, port), timeout=CONNECT_SECONDS))
         except ConnectionRefusedError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.05)
 
 
-def _connected(host: str, port: int) -> socket.socket:
-    connection = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
-    connection.settimeout(None)
-    return connection
+def _packed(head: dict[str, Any], body: bytes) -> bytes:
+    text = json.dumps(head).encode()
+    return _HEAD.pack(len(text), len(body)) + text + body

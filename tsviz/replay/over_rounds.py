@@ -47,6 +47,7 @@ class OverRounds:
             ends = [e for e in (int(self._life.end_round[submission]),) if e != NEVER]
             first = [int(self._life.submitted[submission])]
             row = self._life.op_rows.nearest(submission, round_, step)
+            gone = gone[gone >= self._first_round]
             marks = np.unique(np.array([*gone, *ends, *first, *([] if row is None else [row])], np.int64))
         chosen = marks[marks > round_] if step > 0 else marks[marks < round_][::-1]
         return int(chosen[0]) if len(chosen) else None

@@ -31,15 +31,17 @@ class RequestLines:
         states, retractions = self._states.at(there, number, last), self._source.absent.begun(there, number)
         held = dict(zip(*self._holding(there, states, number), strict=True))
         lines = []
-        causes = [None] * len(there) if self._decided is None else self._decided.causes(there, number)
-        for submission, row, generated, code, gone, cause in zip(
-            there.tolist(), last.tolist(), landed.tolist(), states.tolist(), retractions.tolist(), causes, strict=True
-        ):
+        names = [life.names[submission] for submission in there.tolist()]
+        causes = [None] * len(there) if self._decided is None else self._decided.causes(there, names, number)
+        for submission, name, row, generated, code, gone, cause in zip(
+            there.tolist(), names, last.tolist(), landed.tolist(), states.tolist(), retractions.tolist(), causes,
+            strict=True,
+        ):  # fmt: skip
             state = CELLS[code]
             pages = held.get(submission, ())
             lines.append(
                 RequestLine(
-                    request=life.names[submission],
+                    request=name,
                     submission=submission,
                     state=state,
                     computed_tokens=self._computed(submission, row, generated, state),

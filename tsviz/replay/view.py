@@ -29,11 +29,12 @@ def open_view(bundle: Bundle, node: str | None = None, rank: int | None = None, 
     Raises KeyError for a part that is not there, `TraceError`.
     """
     part = bundle.part(node, rank)
-    if part.cold is None and has_many_rows(part):
+    if part.cold is None and "starts_at" not in part.meta and has_many_rows(part):
         return followed_view(bundle, *Followed(part.directory).committed())
     index = None if part.level == DECISIONS else open_index(part)
-    inside = Inside(part, index, str(bundle.path))
-    return PartView(bundle, part, _decided(part, index), inside, _source(bundle, part, wait=wait))
+    decided = _decided(part, index)
+    source = _source(bundle, part, decided, wait=wait)
+    return PartView(bundle, part, decided, Inside(part, index, str(bundle.path)), source)
 
 
 def followed_view(bundle: Bundle, part: Part, source: FollowedTables) -> RecordedView:
@@ -43,12 +44,13 @@ def followed_view(bundle: Bundle, part: Part, source: FollowedTables) -> Recorde
     return PartView(bundle, part, _decided(part, index), inside, source)
 
 
-def _source(bundle: Bundle, part: Part, *, wait: bool) -> Source:
+def _source(bundle: Bundle, part: Part, decided: DecidedView | None, *, wait: bool) -> Source:
     if part.level == CALLS:
         return CallsTables(part)
     store = part.cold
     if store is None or not is_large(part):
-        return WholeTables(part)
+        begin = part.meta.get("starts_at", 1)
+        return WholeTables(part, None if decided is None or begin == 1 else decided.retracted(begin - 1))
     bases = make_bases(part) if wait else open_bases(part)
     return PreparingTables(part, store, bundle.path) if bases is None else BasedTables(part, store, bases)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from .differences import Changes
@@ -37,8 +38,13 @@ class _Sections:
         self.raw(tag, len(values), b"".join(b"\xff" + v.encode("utf-8", "surrogatepass") for v in values))
 
     def number(self) -> int:
-        digest = hashlib.blake2b(b"".join(self.parts), digest_size=8).digest()
-        return int.from_bytes(digest, "little")
+        return _number(tuple(self.parts))
+
+
+@lru_cache(8)  # a steady round says what the one before it said, and its sections are the same objects
+def _number(parts: tuple[bytes, ...]) -> int:
+    digest = hashlib.blake2b(b"".join(parts), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def _flat(nested: Iterable[Iterable[int]]) -> list[int]:
@@ -112,12 +118,20 @@ def content(plan: PlanFields, batches: Sequence[BatchFields]) -> int:
     """Return the content digest; the plan must have been read with content."""
     sections = _Sections()
     for fields in batches:
-        sections.words(60, fields.ids)
-        sections.ints(61, fields.input_ids or ())
-        sections.ints(62, fields.shifted_input_ids or ())
-        sections.ints(63, fields.decode_inputs)
-        sections.ints(64, [len(c) for c in fields.candidates or ()])
-        sections.ints(65, _flat(fields.candidates or ()))
+        if not fields.content_digested:
+            fields.content_digested += _of_content(fields)
+        sections.parts += fields.content_digested
     for transfer in plan.transfers:
         sections.words(66, [h for hashes in transfer.hashes for h in hashes])
     return sections.number()
+
+
+def _of_content(fields: BatchFields) -> list[bytes]:
+    sections = _Sections()
+    sections.words(60, fields.ids)
+    sections.ints(61, fields.input_ids or ())
+    sections.ints(62, fields.shifted_input_ids or ())
+    sections.ints(63, fields.decode_inputs)
+    sections.ints(64, [len(c) for c in fields.candidates or ()])
+    sections.ints(65, _flat(fields.candidates or ()))
+    return sections.parts

@@ -7,10 +7,13 @@ reach it any more (see `adapters.tokenspeed`). Everything else is taken apart by
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from .rounds import Counters
 
@@ -196,13 +199,24 @@ class ForwardRow(NamedTuple):
 
 
 class ForwardRowsEntry(NamedTuple):
-    """What the forward of a round came to."""
+    """What the forward of a round came to; the rows are asked for by the writer."""
 
     round: int
-    rows: Sequence[ForwardRow]
+    rows: Iterable[ForwardRow]
 
 
-class DeviceOpEntry(NamedTuple):
+class RangeColumns:
+    """Byte ranges of one space that come as columns; as an iterable it is its ranges."""
+
+    __slots__ = ()
+    space: str
+
+    def columns(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the first bytes, and the bytes behind the last ones."""
+        raise NotImplementedError
+
+
+class DeviceOp(NamedTuple):
     """One operation of a real device that has ended (tables `device_ops` and `device_ranges`).
 
     A range is (space, first byte, byte behind the last one).
@@ -220,8 +234,14 @@ class DeviceOpEntry(NamedTuple):
     submit_ns: int
     start_ns: int
     end_ns: int
-    reads: Sequence[tuple[str, int, int]]
-    writes: Sequence[tuple[str, int, int]]
+    reads: RangeColumns | Sequence[tuple[str, int, int]]
+    writes: RangeColumns | Sequence[tuple[str, int, int]]
+
+
+class DeviceOpsEntry(NamedTuple):
+    """Operations in the order of submission; they are asked for by the writer."""
+
+    ops: Iterable[DeviceOp]
 
 
 class PageCrc(NamedTuple):
@@ -248,7 +268,7 @@ class PageCrcsEntry(NamedTuple):
 Decided = tuple[int, int, Any]
 """A decision as an observer is told it: round, stop, value. A bare tuple, since there are many a round."""
 
-Measured = ForwardEntry | ForwardRowsEntry | DeviceOpEntry | PageCrcsEntry
+Measured = ForwardEntry | ForwardRowsEntry | DeviceOpsEntry | PageCrcsEntry
 """What a device says of itself."""
 
 Entry = PlanEntry | AdvanceEntry | SubmitEntry | KeysEntry | ClearEntry | DrainEntry | Measured

@@ -113,7 +113,7 @@ class PartWriter:
                 self._advance(entry)
             case e.SubmitEntry():
                 self._submit(entry)
-            case e.ForwardEntry() | e.ForwardRowsEntry() | e.DeviceOpEntry() | e.PageCrcsEntry():
+            case e.ForwardEntry() | e.ForwardRowsEntry() | e.DeviceOpsEntry() | e.PageCrcsEntry():
                 add_measured(self._tables, self._round, entry, self._book.submission, content=self._full)
             case e.KeysEntry():
                 self._keys(entry)

@@ -56,6 +56,8 @@ class BatchFields:
     candidates: list[list[int]] | None = None
     digested: list[bytes] = field(default_factory=list)
     """Sections of the structural digest that depend on these fields alone, once they were made."""
+    content_digested: list[bytes] = field(default_factory=list)
+    """The same of the content digest."""
 
     @property
     def prefills(self) -> int:

@@ -190,6 +190,8 @@ class PlanBook:
         seats, first = self._seats, False
         if seats is None or batch.begins or seats.slots != batch.slots or seats.ids != batch.ids:
             seats, first = _Seats(batch.ids, batch.slots, array("i", self.submissions(batch.ids))), True
+        elif batch.grown is not None and not batch.grown:  # a steady round: nothing to compare
+            return BatchRecord(prefill_kind, decode_kind, batch, seats.submissions, []), 0
         owners, slots = np.frombuffer(seats.submissions, np.int32), np.frombuffer(seats.slots, np.int32)
         fresh = np.zeros(len(owners), np.bool_)
         if first:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import marshal
 from array import array
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import entries as e
 from . import wire
@@ -19,6 +21,7 @@ _ARRAYS = slice(1, 6)
 """The fields of a batch that are numbers, of which arrays are made."""
 _STRUCTURAL = slice(1, 7)
 """The fields whose section of the structural digest depends on nothing else."""
+_DECODE_INPUTS = 6
 
 
 READER: e.EventReader = {}
@@ -38,6 +41,7 @@ class Decoder:
     def __init__(self) -> None:
         self._fields: list[Any] = []
         self._digested: list[bytes] = []
+        self._content_digested: list[bytes] = []
         self._tables: dict[str, Pages] = {}
         self._shared: set[str] = set()
         """Groups whose table a plan that may still wait refers to: it is not changed in place."""
@@ -46,6 +50,7 @@ class Decoder:
         self._decoders: dict[int, Any] = {
             wire.PLAN: self._plan, wire.ADVANCE: self._advance, wire.SUBMIT: self._submit,
             wire.FORWARD: e.ForwardEntry, wire.KEYS: _keys, wire.CLEAR: _clear, wire.DRAIN: _drain,
+            wire.FORWARD_ROWS: _forward_rows, wire.DEVICE_OPS: _device_ops, wire.PAGE_CRCS: _page_crcs,
         }  # fmt: skip
 
     def decode(self, data: bytes) -> e.Entry:
@@ -74,15 +79,16 @@ class Decoder:
     def _forward(self, told: list[Any] | None, tables: list[Any] | None) -> BatchFields:
         before = self._fields
         if told is None:
-            fields, digested = before, self._digested
+            fields, digested, content = before, self._digested, self._content_digested
         else:
             told[_ARRAYS] = [values if values is None else array("i", values) for values in told[_ARRAYS]]
             fields = [then if now is None else now for now, then in zip(told, before or told, strict=True)]
             digested = self._digested if before and told[_STRUCTURAL].count(None) == 6 else []
+            content = self._content_digested if before and not any(now is not None for now in _contents(told)) else []
         same = self._same and (told is None or (told[0] is None and told[1] is None)) and not fields[4]
-        self._fields, self._digested, self._same = fields, digested, True
+        self._fields, self._digested, self._content_digested, self._same = fields, digested, content, True
         moved = self._moved(tables, len(fields[0]), same=same)
-        return _fields(fields, moved, self._of(moved), digested)
+        return _fields(fields, moved, self._of(moved), digested, content)
 
     def _moved(self, tables: list[Any] | None, rows: int, *, same: bool) -> Rows | None:
         """Take the changes over; return the rows that have other tables than before, None where any may have."""
@@ -137,12 +143,19 @@ class Decoder:
         return e.SubmitEntry(time_ns, duration_ns, made, told, _failed(failure))
 
 
-def _fields(fields: list[Any], moved: Rows | None, tables: Any, digested: list[bytes]) -> BatchFields:
+def _contents(told: list[Any]) -> list[Any]:
+    """Return the fields that the content digest is made of."""
+    return [told[0], *told[_DECODE_INPUTS:]]
+
+
+def _fields(
+    fields: list[Any], moved: Rows | None, tables: Any, digested: list[bytes], content_digested: list[bytes]
+) -> BatchFields:
     ids, slots, inputs, prefills, begins, replays, decode_inputs, *content = fields
     input_ids, shifted, candidates = content or (None, None, None)
     return BatchFields(
         ids, slots, inputs, prefills, begins, replays, decode_inputs, tables, moved=moved, input_ids=input_ids,
-        shifted_input_ids=shifted, candidates=candidates, digested=digested,
+        shifted_input_ids=shifted, candidates=candidates, digested=digested, content_digested=content_digested,
     )  # fmt: skip
 
 
@@ -153,7 +166,7 @@ def _remote(fields: list[Any], tables: list[Any]) -> BatchFields:
     def of(rows: Rows | None) -> dict[str, Pages]:
         return whole if rows is None else {group: table[rows] for group, table in whole.items()}
 
-    return _fields(fields, None, of, [])
+    return _fields(fields, None, of, [], [])
 
 
 def _failed(failure: tuple[str, str] | None) -> e.Failure | None:
@@ -172,3 +185,35 @@ def _drain(time_ns: int, duration_ns: int, events: list[Any], failure: tuple[str
     names = ("kind", "block_hashes", "parent_block_hash", "token_ids", "block_size")
     told = tuple(v and SimpleNamespace(**dict(zip(names, v, strict=True))) for v in events)
     return e.DrainEntry(time_ns, duration_ns, told, _failed(failure))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranges(e.RangeColumns):
+    """Ranges that came as columns."""
+
+    space: str
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    def columns(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        return self.begins, self.ends
+
+
+def _forward_rows(round_: int, rows: list[Any]) -> e.ForwardRowsEntry:
+    return e.ForwardRowsEntry(round_, list(map(e.ForwardRow._make, rows)))
+
+
+def _device_ops(ops: list[Any]) -> e.DeviceOpsEntry:
+    return e.DeviceOpsEntry([e.DeviceOp._make((*plain, _ranges(r), _ranges(w))) for *plain, r, w in ops])
+
+
+def _ranges(touched: Any) -> e.RangeColumns | list[tuple[str, int, int]]:
+    if isinstance(touched, tuple):
+        space, begins, ends = touched
+        return _Ranges(space, np.frombuffer(begins, np.int64), np.frombuffer(ends, np.int64))
+    ranges: list[tuple[str, int, int]] = touched
+    return ranges
+
+
+def _page_crcs(round_: int, op: int, rows: list[Any]) -> e.PageCrcsEntry:
+    return e.PageCrcsEntry(round_, op, list(map(e.PageCrc._make, rows)))

@@ -47,8 +47,8 @@ KEYS: tuple[Key, ...] = (
     Key("order.reverse", "R", "reverse", "Turn the order of the requests round (in the timeline: lanes)", "Timeline"),
     Key("pin", "asterisk", "pin", "Pin the selected request: first in the list and the lanes", "Timeline"),
     Key("pane.timeline", "4", "focus_pane('timeline')", "Timeline (as tabs, the whole screen)", "Timeline"),
-    Key("row.down", "down,j", "move(1)", "Select the next request (in the inspector: scroll)", "Panes"),
-    Key("row.up", "up,k", "move(-1)", "Select the previous request (in the inspector: scroll)", "Panes"),
+    Key("row.down", "down,j", "move(1)", "Next request (in the round: candidate; in the inspector: scroll)", "Panes"),
+    Key("row.up", "up,k", "move(-1)", "Previous request (in the round: candidate; in the inspector: scroll)", "Panes"),
     Key("page.down", "pagedown", "page(1)", "One screenful down", "Panes"),
     Key("page.up", "pageup", "page(-1)", "One screenful up", "Panes"),
     Key("pane.next", "tab", "pane(1)", "Next pane", "Panes", "pane"),
@@ -107,6 +107,19 @@ def bindings() -> list[BindingType]:
 def display(keys: str) -> str:
     """Return keys as people write them: `n →`."""
     return " ".join(_DISPLAY.get(key.strip(), key.strip()) for key in keys.split(","))
+
+
+_OFFERED = (
+    "round.next", "round.back", "round.goto", "view.why", "findings", "stop.next", "mark.next", "pane.next", "pages",
+    "lost", "sql", "filter", "view.tables", "break", "play",
+)  # fmt: skip
+"""The keys that the last line offers first where there is not room for all."""
+
+
+def offered_first(keys: tuple[Key, ...]) -> list[Key]:
+    """Return the keys that have a word for the last line: those that lead to a cause first."""
+    worded = [key for key in keys if key.word]
+    return sorted(worded, key=lambda key: _OFFERED.index(key.id) if key.id in _OFFERED else len(_OFFERED))
 
 
 def rebound(keymap: dict[str, str]) -> tuple[Key, ...]:

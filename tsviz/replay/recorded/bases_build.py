@@ -68,7 +68,7 @@ class _Build:
         fates = _stacked(self._fates, ("submission", "round", "kind"))
         yield self._plain(t.FATES, **fates)
         acks = _stacked(self._acks, ("op_id", "round"))
-        yield self._plain(t.ACKNOWLEDGED, **_last_of_each(acks, "op_id"))
+        yield self._plain(t.ACKNOWLEDGED, **_first_of_each(acks, "op_id"))
         replayed = np.unique(np.concatenate(self._replayed)) if self._replayed else np.zeros(0, np.int64)
         yield self._plain(t.REPLAYED, round=replayed)
         changes = self._changes()
@@ -256,12 +256,10 @@ def _stacked(parts: list[Columns], names: tuple[str, ...]) -> Columns:
     return {name: np.concatenate([np.zeros(0, np.int64), *(part[name] for part in parts)]) for name in names}
 
 
-def _last_of_each(columns: Columns, name: str) -> Columns:
-    """Return, in order of `name`, the last row of each value of it."""
-    order = np.argsort(columns[name], kind="stable")
-    ordered = columns[name][order]
-    last = np.concatenate([ordered[1:] != ordered[:-1], [True]]) if len(ordered) else np.zeros(0, np.bool_)
-    return {each: values[order][last] for each, values in columns.items()}
+def _first_of_each(columns: Columns, name: str) -> Columns:
+    """Return, in order of `name`, the first row of each value of it."""
+    _, first = np.unique(columns[name], return_index=True)
+    return {each: values[first] for each, values in columns.items()}
 
 
 def _until(rounds: Longs, starts: Starts) -> Longs:

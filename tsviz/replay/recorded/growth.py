@@ -63,15 +63,12 @@ class Acknowledgements:
     """Which operations were acknowledged when, of those that had been at one moment."""
 
     numbers: Mapping[int, int]
-    again: Mapping[int, list[int]]
-    """Of an operation whose id was used again, the further ones."""
     rounds: Longs
 
     def round_of(self, op_id: int) -> int | None:
-        """Return the round in which an operation was acknowledged, the last one."""
-        every = (self.numbers.get(op_id, len(self.rounds)), *self.again.get(op_id, ()))
-        known = [number for number in every if number < len(self.rounds)]
-        return int(self.rounds[known[-1]]) if known else None
+        """Return the round in which an operation was acknowledged, for the first time."""
+        number = self.numbers.get(op_id, len(self.rounds))
+        return int(self.rounds[number]) if number < len(self.rounds) else None
 
 
 class Growth:
@@ -87,7 +84,6 @@ class Growth:
         self._fates = {name: Buffer(np.int64) for name in ("submission", "round", "kind")}
         self._ends: dict[int, int] = {}
         self._acknowledged, self._numbers = Buffer(np.int64), dict[int, int]()
-        self._again: dict[int, list[int]] = {}
         self._replayed, self._starts = Buffer(np.int64), Buffer(np.int64)
         self._operations = Buffer(np.int64), Buffer(np.int64)
         self._held = GrowingHeld([str(group["group_id"]) for group in config["cache_groups"]])
@@ -142,8 +138,7 @@ class Growth:
         op_ids = column(batch, "op_id")
         answered = np.flatnonzero(op_ids >= 0)
         for number, op_id in enumerate(op_ids[answered].tolist(), len(self._acknowledged)):
-            if self._numbers.setdefault(op_id, number) != number:
-                self._again.setdefault(op_id, []).append(number)
+            self._numbers.setdefault(op_id, number)
         self._acknowledged.add(rounds[answered])
         tokens = np.where(applied, column(batch, "token_count"), 0).astype(np.int64)
         columns = {"submission": submission, "token_count": tokens, "result": (kinds == 0).astype(np.int64)}
@@ -211,7 +206,7 @@ class Growth:
             replayed=np.unique(self._replayed.values),
             operations=(self._operations[0].values, self._operations[1].values),
             held=self._held.log(),
-            acknowledgements=Acknowledgements(self._numbers, self._again, self._acknowledged.values),
+            acknowledgements=Acknowledgements(self._numbers, self._acknowledged.values),
         )
 
 

@@ -9,7 +9,7 @@ the twin names the victims for certain; this view says what the recording alone 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,6 +119,23 @@ def shared_with(saved: Mapping[int, Held], held: Callable[[int, int], Held]) -> 
         return np.array([len(held(s, round_ - 1) & stored) if stored else 0 for s in submissions.tolist()], np.int64)
 
     return shared
+
+
+def before_slice(life: Lifetimes | Lives, begin: int, found: Sequence[Absence], known: Longs) -> list[Absence]:
+    """Return the absences that a slice from round `begin` begins in, beside those `found`; the round is the one before.
+
+    Who had tokens by then, and of whom no row is carried, held no pages; `known` are others of which decisions say it.
+    """
+    there = np.flatnonzero(life.accepted & (life.submitted < begin) & (life.end_round >= begin)).astype(np.int64)
+    without = there[(life.op_rows.last(there, begin - 1) < 0) & (life.landed(there, begin - 1) > 0)]
+    gone = {each.submission for each in found if each.since < begin <= each.back}
+    made = []
+    for submission in np.union1d(without, known).tolist():
+        if submission not in gone:
+            backs = life.start_round[(life.start_submission == submission) & (life.start_round >= begin)]
+            back = min(int(backs[0]) if len(backs) else NEVER, int(life.end_round[submission]))
+            made.append(Absence(submission, begin - 1, back))
+    return made
 
 
 def _runtime(life: Lifetimes | Lives, starts: Longs) -> list[Absence]:

@@ -149,6 +149,12 @@ class Facts:
         (row,) = self._verdict_rows.last(np.array([submission], np.int64), round_).tolist()
         return None if row < 0 else self._said(row)
 
+    def verdicts_in(self, round_: int) -> dict[int, Said]:
+        """Return what became of every request that was there in a round, by submission."""
+        live = self.live(round_)
+        rows = self._verdict_rows.last(np.array(live, np.int64), round_).tolist()
+        return {submission: self._said(row) for submission, row in zip(live, rows, strict=True) if row >= 0}
+
     def verdicts(self, submission: int, round_: int) -> list[Said]:
         """Return every verdict on a request up to a round, oldest first."""
         return [self._said(row) for row in self._verdict_rows.until(submission, round_).tolist()]
@@ -174,6 +180,15 @@ class Facts:
             if (self._state_round[row], self._state_item[row]) < (round_, item):
                 return self._after[row] or ""
         return ""
+
+    @cached_property
+    def begins_told(self) -> bool:
+        """Whether it is known what was open at the first round: states and operations that are out.
+
+        A slice of recorded decisions that an older version wrote does not say it, where anybody lived then.
+        """
+        begin = self.part.meta.get("starts_at", 1)
+        return begin == 1 or bool((self._state_round < begin).any()) or not len(self.life.live(begin - 1))
 
     def behind_plan(self, round_: int) -> int:
         """Return the item behind the last decision of a plan; events that came later are not before it."""

@@ -105,6 +105,12 @@ class Walking(Layout):
         self.action_focus_pane("inspector")
         self.seek_detail()
 
+    def show_why(self) -> None:
+        """Open Why in the inspector, and as tabs the inspector."""
+        self.put(view="why")
+        if self.scene.tabs:
+            self.action_focus_pane("inspector")
+
     def action_next_view(self, step: int) -> None:
         """Open the next or previous view of the inspector."""
         names = list(VIEWS)

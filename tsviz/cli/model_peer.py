@@ -1,0 +1,46 @@
+"""A node's link to the other one, before anything is written: it is there, and it can be paired with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .exit_codes import CliError, ExitCode
+
+if TYPE_CHECKING:
+    from tsviz.cli.model_setup import ModelSetup
+    from tsviz.executor.wire import Wire
+
+_MOST_PORT = 65_535
+
+
+def address_of(peer: str) -> tuple[str, int]:
+    """Return host and port of a --peer. Raises CliError."""
+    host, _, port = peer.rpartition(":")
+    if not host or not (port.isascii() and port.isdecimal()) or not 1 <= int(port[:6]) <= _MOST_PORT:
+        raise CliError(ExitCode.USAGE, f"--peer: expected HOST:PORT with a port from 1 to {_MOST_PORT}, found {peer!r}")
+    return host, int(port)
+
+
+def connected(setup: ModelSetup) -> Wire | None:
+    """Return the wire to the peer, both ends of which are alike; None for an engine of its own. Raises CliError."""
+    if setup.node == "F":
+        return None
+    from tsviz.executor.greeting import OtherPeer, facts_of, hear, say
+    from tsviz.executor.wire import connect, listen
+
+    host, port = address_of(setup.options["peer"])
+    try:
+        wire = (listen if setup.node == "P" else connect)(host, port)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {why}") from error
+    facts = facts_of(setup.sized, setup.loaded.model, setup.draft)
+    say(wire, facts)
+    try:
+        hear(wire, facts)
+    except OtherPeer as error:
+        wire.close()
+        raise CliError(
+            ExitCode.USAGE, f"--peer {host}:{port}: {error}", "give both nodes the same options and the same model"
+        ) from error
+    return wire
