@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,11 @@ from . import bases_tables as t
 class _Table:
     """The pages of one block table: its slots, and how often each page stands in them."""
 
-    __slots__ = ("pages", "slots")
+    __slots__ = ("_holders", "number", "pages", "slots")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, holders: dict[int, set[int]]) -> None:
+        """`holders` are the numbers of the tables of its group in which a page stands."""
+        self.number, self._holders = number, holders
         self.slots: list[int] = []
         self.pages: dict[int, int] = {}
 
@@ -34,13 +37,22 @@ class _Table:
             gone += slots[length:]
             del slots[length:]
         for page in new:
-            if page:
-                pages[page] = pages.get(page, 0) + 1
+            if page in pages:
+                pages[page] += 1
+            elif page:
+                pages[page] = 1
+                self._holders.setdefault(page, set()).add(self.number)
         for page in gone:
             if page:
                 pages[page] -= 1
                 if not pages[page]:
                     del pages[page]
+                    self._holders[page].remove(self.number)
+
+    def drop(self) -> None:
+        """Hold no page any more."""
+        for page in self.pages:
+            self._holders[page].remove(self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,7 @@ class GrowingHeld:
         self._stored: dict[int, dict[int, set[int]]] = {}
         self._shared = Buffer(np.int64), Buffer(np.int64), Buffer(np.int64)
         self._tables: dict[int, _Table] = {}
+        self._holders: list[dict[int, set[int]]] = [{} for _ in groups]
         self._changed: dict[int, int] = {}
         self._round, self._base = 0, t.BLOCK_ROUNDS
 
@@ -117,8 +130,10 @@ class GrowingHeld:
                 continue
             number = submission * self._count + groups[code]
             table = self._tables.get(number)
+            if table is not None and fresh:
+                table.drop()
             if table is None or fresh:
-                table = self._tables[number] = _Table()
+                table = self._tables[number] = _Table(number, self._holders[groups[code]])
             table.put(first, pages[low:high], length)
             self._changed[number] = len(table.pages)
         self._tell()
@@ -130,13 +145,13 @@ class GrowingHeld:
     def _share(self, round_: int) -> None:
         """Count what stores up to a round read of the pages that tables hold in front of it."""
         for number in [stored for stored in self._stored if stored <= round_]:
-            read = self._stored.pop(number)
-            some = [
-                (number, table, count)
-                for table, of in self._tables.items()
-                if (pages := read.get(table % self._count)) and (count := len(of.pages.keys() & pages))
-            ]
-            for log, values in zip(self._shared, np.array(some, np.int64).reshape(-1, 3).T, strict=True):
+            counts: Counter[int] = Counter()
+            for group, pages in self._stored.pop(number).items():
+                if group < self._count:
+                    for page in pages:
+                        counts.update(self._holders[group].get(page, ()))
+            some = np.array([(number, table, count) for table, count in counts.items()], np.int64)
+            for log, values in zip(self._shared, some.reshape(-1, 3).T, strict=True):
                 log.add(values)
 
     def reach(self, round_: int, end_of: Callable[[int], int]) -> None:
@@ -145,7 +160,7 @@ class GrowingHeld:
             self._share(round_)
         while self._base <= round_:
             for number in [n for n in self._tables if end_of(n // self._count) < self._base]:
-                del self._tables[number]
+                self._tables.pop(number).drop()
             some = sorted((number, len(table.pages)) for number, table in self._tables.items() if table.pages)
             self._add(self._base, some)
             self._base += t.BLOCK_ROUNDS
