@@ -76,9 +76,10 @@ class Life:
 
 @dataclass(frozen=True)
 class Lived:
-    """What became of it."""
+    """What became of it; `said` are the tokens that every request got."""
 
     summary: RunSummary
+    said: dict[str, list[int]]
     equality: Equality
     counts: Counter[str]
     races: list[Race]
@@ -170,7 +171,10 @@ def live(
     device.counts["aborted neighbour"] += summary.aborted
     device.counts[f"depth {life.pool.overlap_schedule_depth}"] += summary.scheduled_rounds
     equality = compare(model, workload.requests, device.said)
-    return Lived(summary, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.told)
+    said = {name: [t for part in parts for t in part.tokens] for name, parts in device.said.items() if parts}
+    return Lived(
+        summary, said, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.told
+    )
 
 
 PRESSED_PARENTS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def life(requests, model: str, parents: int, width: int = 1) -> Life:
 
 TINY, STATE, REPLAY = life(PRESSED, "tiny", 10), life(SHARED, "tiny-state", 20), life(SHARED, "tiny-replay", 40)
 WIDE = life(SHARED, "tiny", 40, width=3)
+STORING = replace(TINY, requests=SHARED, pool=replace(TINY.pool, storage=True))
 MADE = [
     (1, TINY, {"omitted": frozenset({Edge.STORE_ZERO})}),
     (2, TINY, {"omitted": frozenset({Edge.STORE_LOAD, Edge.ZERO_LOAD})}),
@@ -54,6 +56,7 @@ MADE = [
     (15, WIDE, {"faults": frozenset({Fault.DROPPED_TOKEN})}),
     (23, TINY, {"acks": AckFaults(lost_ops=frozenset({1}))}),
     (24, TINY, {"faults": frozenset({Fault.EARLY_ACK})}),
+    (24, STORING, {"faults": frozenset({Fault.EARLY_ACK})}),
 ]
 """Number in the catalogue, lifetime, what its device does wrong."""
 
@@ -72,16 +75,18 @@ def clean(tmp_path_factory):
         key = id(lifetime)
         if key not in made:
             made[key] = tmp_path_factory.mktemp("clean") / "run"
-            assert record(lifetime, twin, made[key]).equality.is_exact
+            assert record(lifetime, twin, made[key], tmp_path_factory.mktemp("files")).equality.is_exact
         return made[key]
 
     return of
 
 
-@pytest.mark.parametrize(("number", "lifetime", "changes"), MADE, ids=[str(m[0]) for m in MADE])
+@pytest.mark.parametrize(
+    ("number", "lifetime", "changes"), MADE, ids=[f"{m[0]}{' with storage' * m[1].pool.storage}" for m in MADE]
+)
 def test_the_query_of_an_entry_finds_it_and_nothing_else(number, lifetime, changes, clean, tmp_path) -> None:
     """With the mistake the query has rows; without it none."""
-    record(with_device(lifetime, **changes), twin, tmp_path / "run")
+    record(with_device(lifetime, **changes), twin, tmp_path / "run", tmp_path / "files")
     assert found(number, tmp_path / "run") > 0
     assert found(number, clean(number, lifetime)) == 0
 

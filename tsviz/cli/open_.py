@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from .exit_codes import CliError, ExitCode
 from .traces import Place, open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tsviz.tui.opening import Subject
 
 THEMES = ("dark", "light", "deuteranopia", "deuteranopia-light", "tritanopia", "tritanopia-light", "plain")
@@ -59,8 +62,12 @@ def open_terminal(
     if ring is None and not os.path.exists(place.path / "bundle.json"):  # noqa: PTH110 (raises for a loop of links)
         open_place(place, derive=False)  # it says what is wrong, without a screen that comes and goes
 
-    def opening() -> Subject:
-        return _of_trace(place) if ring is None else _of_ring(place, ring)
+    def opening(of: Place = place) -> Subject:
+        return _of_trace(of) if ring is None else _of_ring(of, ring)
+
+    def other(part: str) -> Callable[[], Subject]:
+        node, _, rank = part.rpartition("/")
+        return partial(opening, Place(place.path, node, int(rank)))
 
     broken: CliError | None = None
     follow = follow and place.round is None
@@ -75,6 +82,7 @@ def open_terminal(
             follow=follow,
             name=place.path.name,
             theme=theme,
+            others=other,
         )
     except CliError as error:
         broken = error
