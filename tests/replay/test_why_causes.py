@@ -147,6 +147,7 @@ def test_decode_holdback(scene: Opener) -> None:
     assert answer.cause == d.HOLDBACK
     holdback = {"holdback_tokens": 4, "decode_input_tokens": 2, "max_scheduled_tokens": 8}
     assert one(answer, "holdback").numbers == holdback
+    assert one(answer, "holdback").words.endswith("take 4: 4 + 4 + 2 > 8")  # a and b decode 2 tokens each
     assert answer.root == "A"
 
 

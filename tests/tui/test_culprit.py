@@ -52,5 +52,6 @@ def test_a_cause_loses_what_is_behind_first_and_who_is_in_the_way_last() -> None
         words, "behind row…321 (head of line), 3 rounds", "behind row…321, 3 rounds", "behind row…321"
     ]  # fmt: skip
     refused = Cause("capacity", "no pages (needs 384 of full; 0 free, 52 with evictions)", "", 7)
+    assert cause_text(refused, 7, 30) == "no pages (needs 384 of full)".ljust(30)
     assert cause_text(refused, 7, 24) == "no pages".ljust(24)
     assert cause_text(Cause("from a newer trace", "from a newer trace", "", 7), 7, 10) == "from…race "

@@ -118,3 +118,12 @@ def test_an_empty_plan_says_whose_answer_it_waits_for() -> None:
     )
     assert said(lacks) == ("Nothing was scheduled, and nobody waits for an answer from outside. ▦ 1 request: capacity")
     assert said() == "Nothing was scheduled in this round."
+
+
+def test_an_empty_plan_that_retracted_somebody_is_not_stuck() -> None:
+    """One gave way in this round, so the next plan has pages."""
+    lacks = RequestLine("C", 2, "waiting", 0, 16, 0, 5, 0, 9, False, 0, Cause("capacity", "no pages", "", 61))
+    frame = scene_of(lacks).frame
+    assert frame is not None
+    first, *_ = idle(replace(frame.snapshot, rows=(), retracted=1), 60)
+    assert first.text.strip() == "Nothing was scheduled; 1 request gave way in this round."

@@ -65,13 +65,15 @@ class DeviceOptions:
 
     `page_crcs`: every operation's blocks are summed up as it finds and leaves them (`crcs`), for whoever observes.
     `pace` makes forwards take virtual time by a cost model, so that runs on a virtual clock are the same every time;
-    None lets them take what they take. `tracked`: byte ranges are worked out and checked.
+    None lets them take what they take. `tracked`: byte ranges are worked out and checked. `paged_kernel`: decodes
+    attend over pages where they lie, where there is a kernel for that.
     """
 
     poison: bool = True
     layerwise: bool = True
     keep_logits: bool = False
     tracked: bool = True
+    paged_kernel: bool = True
     page_crcs: bool = False
     omitted: frozenset[Edge] = frozenset()
     faults: frozenset[Fault] = frozenset()

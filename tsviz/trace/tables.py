@@ -238,7 +238,8 @@ ZEROED = Table(
 
 TRANSFERS = Table(
     "transfers",
-    "a row a page that a store or load moves between device and host",
+    "a row a page that a store or load moves between device and host. A slice has those of operations that are out at"
+    " its start too",
     (
         _ROUND,
         i64("op_id", "operation"),

@@ -13,6 +13,7 @@ ELSEWHERE_KEYS: tuple[Key, ...] = (
     Key("compare", "D", "compare", "Compare with another trace: where they part, and what that did", "Screens"),
     Key("lost", "L", "lost", "Lost time: where the time of requests went, by cause", "Screens", "lost time"),
     Key("follow", "F", "follow", "Follow a trace that is being written: pause, or catch up", "Screens"),
+    Key("part", "A", "part(1)", "Another part of the trace (rank, or node), at the same moment", "Screens"),
     Key("pages", "m", "pages", "Pages: who holds, caches and pins every page, and its life", "Screens", "pages"),
     Key("break.next", "c", "hit(1)", "Continue to the next hit of a breakpoint", "Jumping"),
     Key("break.previous", "C", "hit(-1)", "Back to the previous hit of a breakpoint", "Jumping"),

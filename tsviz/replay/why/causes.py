@@ -137,9 +137,10 @@ def _holdback(c: Case) -> tuple[Branch, ...]:
     holdback = phases[0]["holdback_tokens"] if phases else 0
     budget = phases[0]["budget_tokens"] if phases else 0
     width, limit = int(c.facts.config["decode_input_tokens"]), int(c.facts.config["max_scheduled_tokens"])
+    spent = sum(tokens for _, kind, tokens in c.facts.rows_of(c.round) if kind == "decode")
     words = (
-        f"decodes leave {counted(holdback, 'token')} of the budget to the pending prefill; with"
-        f" {width:,} a decode that is {holdback + width:,} of {limit:,} (the phase began with {budget:,})"
+        f"decodes leave {holdback:,} of {counted(budget, 'token')} to the pending prefill, and those before it take"
+        f" {spent:,}: {holdback:,} + {spent:,} + {width:,} > {budget:,}"
     )
     if c.said.rule:
         words += f". No round can pass this: {holdback:,} + {width:,} > {limit:,}"
@@ -396,4 +397,4 @@ def shortage_words(facts: Facts, submission: int, round_: int) -> str:
         return ""
     need = ", ".join(f"{n:,} of {g}" for n, g in zip(refusal["need_pages"], facts.groups, strict=True) if n)
     _, lacking = deficit_blocks(facts.packing, refusal)
-    return f"needs {need or 'none'}; {refusal['reachable_blocks']:,} blocks in reach, {lacking:,} short"
+    return f"needs {need or 'none'}; {counted(refusal['reachable_blocks'], 'block')} in reach, {lacking:,} short"

@@ -159,7 +159,7 @@ def _fact(label: str, spans: Sequence[Span], width: int) -> list[Line]:
 def _places(one: Looked, part: str) -> tuple[Span, ...]:
     if one.part != part:
         first = one.rounds[0]
-        return (Span(f"{one.part}:{grouped(first)}", "position"), Span("  in another part: open it there", "dim"))
+        return (Span(f"{one.part}:{grouped(first)}", "position"), Span("  in another part: enter goes there", "dim"))
     spans = []
     for number, round_ in enumerate(one.rounds):
         word = "first" if number == 0 else "last"

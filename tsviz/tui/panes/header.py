@@ -36,7 +36,7 @@ def _identity(scene: Scene, width: int) -> Line:
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12))]
     if len(head.parts) > 1:
         others = [part for part in head.parts if part != f"{head.node}/{head.rank}"]
-        left.append(Span(f"  beside {shorten(', '.join(others), 12)}", "warn"))
+        left.append(Span(f"  beside {shorten(', '.join(others), 12)} (A)", "warn", ("action", "part(1)")))
     named = [*left, _BAR, Span(engine)]
     rules = [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
     calls_only = [Span("● calls recorded  ", "good")] if head.calls_only and width >= _FINISHED_FROM_CELLS else []

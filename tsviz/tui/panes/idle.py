@@ -28,11 +28,13 @@ def idle(snapshot: Snapshot, width: int) -> list[Line]:
         if request.cause is not None and not request.scheduled:
             waiting.setdefault(request.cause.name, []).append(request)
     if not waiting:
-        words = "Nothing was scheduled in this round."
-        return wrapped(words, width, "dim", indent=_INDENT)
+        return wrapped("Nothing was scheduled in this round.", width, "dim", indent=_INDENT)
     outside = [f"{words}{_names(waiting[cause])}" for cause, words in _OUTSIDE.items() if cause in waiting]
     if outside:
         lines = wrapped(f"Idle, it waits {'; '.join(outside)}.", width, "remote", indent=_INDENT)
+    elif snapshot.retracted:
+        words = f"Nothing was scheduled; {counted(snapshot.retracted, 'request')} gave way in this round."
+        lines = wrapped(words, width, "dim", indent=_INDENT)
     else:
         words = "Nothing was scheduled, and nobody waits for an answer from outside."
         lines = wrapped(words, width, "retracted", indent=_INDENT)

@@ -249,9 +249,8 @@ class Elsewhere(SteppingScreen):
         if number > len(found):
             return self.say(f"Nowhere to go: {told_count(study.findings)}.", "bad")
         one = found[number - 1]
-        if one.part != self._part:
-            return self.say(f"Finding {number:,} is in part {one.part}.", "bad")
-        return self.jump(Jump(one.rounds[0], one.requests[0] if one.requests else "", None, one.sentence, why=True))
+        request = one.requests[0] if one.requests else ""
+        return self.jump(Jump(one.rounds[0], request, None, one.sentence, part=one.part, why=True))
 
     # The other screens
 

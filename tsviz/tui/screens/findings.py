@@ -107,11 +107,8 @@ class FindingsScreen(Over):
     def _jump(self, round_: int, request: str = "") -> None:
         here = self._here
         assert here is not None
-        if here.part != self._part:
-            self.say(f"That is in part {here.part}: tsviz open {self._study.desk.trace}@{here.part}:{round_}")
-            return
         name = request or (here.requests[0] if here.requests else "")
-        self.dismiss(Jump(round_, name, message=here.sentence, why=True))
+        self.dismiss(Jump(round_, name, message=here.sentence, part=here.part, why=True))
 
     def action_choose(self) -> None:
         """Go to where the finding begins."""

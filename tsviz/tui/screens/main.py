@@ -26,11 +26,11 @@ from tsviz.tui.panes.sheets import help_lines, legend_lines
 from tsviz.tui.panes.states import too_small
 from tsviz.tui.panes.timeline import timeline
 from tsviz.tui.screens.answers import Answered, Opened, opened
-from tsviz.tui.screens.elsewhere import Elsewhere
 from tsviz.tui.screens.following import Following
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.lanes import Lanes
 from tsviz.tui.screens.pages_open import open_pages
+from tsviz.tui.screens.parts import Parts
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.screens.walking import Walking
 from tsviz.tui.widgets.kept import Box
@@ -43,7 +43,7 @@ class Row(Horizontal):
     BLANK = True
 
 
-class MainScreen(Following, Elsewhere, Walking, Lanes):
+class MainScreen(Following, Parts, Walking, Lanes):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
 
     AUTO_FOCUS = ""  # `on_mount` says where to begin; the toolkit would begin with the first pane, and lay out twice

@@ -36,6 +36,8 @@ class Jump:
     submission: int | None = None
     message: str = ""
     stop: int | None = None
+    part: str = ""
+    """The part (`node/rank`) that the round is of; empty: the one on the screen."""
     why: bool = False
     """Whether the inspector shall say why: the jump is about what a request waits for, or keeps others from."""
 
