@@ -27,14 +27,14 @@ from tsviz.executor.landing import Landing
 from tsviz.executor.messages import Page
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
-from tsviz.executor.peer import PeerSide
+from tsviz.executor.peer import PeerSide, PeerTimeouts
 from tsviz.executor.rooms import Room
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, size_pool, with_role
 from tsviz.executor.streams import InlineStreams, Streams
 from tsviz.executor.telling import TraceSink
 from tsviz.executor.weights import seeded_weights
-from tsviz.executor.wire import wire_pair
+from tsviz.executor.wire import Frame, wire_pair
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
 from tsviz.trace.writer import BundleWriter
@@ -44,7 +44,10 @@ REQUESTS = tuple(request(f"r{i}", (100 + i % 2, 20), (200 + i, 3 + 4 * i), says=
 
 @dataclass(frozen=True)
 class Pair:
-    """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options."""
+    """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options.
+
+    `hears` makes of a frame that a node's peer sent those that the node hears.
+    """
 
     model: str = "tiny"
     requests: tuple[WorkRequest, ...] = REQUESTS
@@ -57,6 +60,8 @@ class Pair:
     on_p: DeviceOptions = field(default_factory=DeviceOptions)
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
     meddle: dict[Role, Meddle] | None = None
+    hears: dict[Role, Callable[[Frame], list[Frame]]] | None = None
+    timeouts: PeerTimeouts | None = None
     on: str = "cpu"
     scheduler: Any = twin
 
@@ -139,13 +144,15 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
             module, placed, with_role(sized, role), arrivals[role], clock,
             EngineOptions(device=device, max_rounds=4000),
             remote=lambda e, role=role, wire=wire: PeerSide(
-                role, wire, e.device, e.arena, shape, clock, layerwise=pair.layerwise
+                role, wire, e.device, e.arena, shape, clock, pair.timeouts, layerwise=pair.layerwise
             ),
             aborts=pair.aborts if role is Role.D else (), streams=pair.streams(clock.now_ns), draft=draft,
             watcher=watcher,
         )  # fmt: skip
         if pair.meddle is not None and role in pair.meddle:
             meddle_with(engine, pair.meddle[role])
+        if pair.hears is not None and role in pair.hears:
+            _let_hear(engine, pair.hears[role])
         engines.append(engine)
     try:
         ending = drive([engine.loop for engine in engines], clock)
@@ -155,6 +162,12 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
         for writer in writers:
             writer.close({"parts": {}, "error": None})
     return Paired(model, requests, *engines, *(engine.loop.summary(*ending) for engine in engines))
+
+
+def _let_hear(engine: Engine, hears: Callable[[Frame], list[Frame]]) -> None:
+    side: Any = engine.loop._remote
+    take = side._take
+    side._take = lambda frame: [take(heard) for heard in hears(frame)]
 
 
 def a_page_of_a_comes_broken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
 
 
+_SENTENCE = "sentence"
+
+
 @click.command("findings", short_help="Say what is wrong in a trace, with numbers and positions.")
 @click.argument("trace")
 @click.option("--all", "everything", is_flag=True, help="Also the checks that found nothing or could not be made.")
@@ -40,8 +43,9 @@ def command(
     tsviz findings traces/mixed-stall --all                     and what was not, and what could not be checked
     tsviz findings traces/mixed-stall --fail-on page_breach     code 6 if a page was owned twice
 
-    Every part is checked, unless TRACE names one. A check that lacks its tables is not checkable, never ok. With
-    --follow, what plans show of a recording is checked as it grows, and told once when it is found.
+    Every part is checked, unless TRACE names one. A check that lacks its tables is not checkable, never ok. A table
+    ends with the sentence of each finding, in a pipe on one line; requests and numbers are in every other --format.
+    With --follow, what plans show of a recording is checked as it grows, and told once when it is found.
     """
     from tsviz.replay.findings.scan import BY_NAME
 
@@ -65,7 +69,7 @@ def command(
     if missing and not (everything or nothing):
         tell(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why")
     if shown:
-        print_rows([_row(one) for one in shown], form, counts="numbers")
+        print_rows([_row(one) for one in shown], form, counts="numbers", prose=_SENTENCE)
     elif form == "json":
         click.echo("[]")
     if nothing and checked:
@@ -85,7 +89,7 @@ def _follow(place: Place, form: Format) -> list[Checked]:
 
     require_lines(form)
     checks = [one for one in CHECKS if one.needs == RECORDED]
-    novelty = Novelty(form, sys.stdout.buffer, None)
+    novelty = Novelty(form, sys.stdout.buffer, None, prose=_SENTENCE)
     told: dict[tuple[str, str], dict[str, Any]] = {}
     until: dict[tuple[str, str, int], int] = {}
     checked: list[Checked] = []

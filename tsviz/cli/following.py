@@ -55,8 +55,9 @@ class Novelty:
     Numbers of submissions are left out of account: what is kept of a ring counts them anew at each look.
     """
 
-    def __init__(self, form: Format, out: Any, width: int | None) -> None:
-        self._form, self._out, self._width = form, out, width
+    def __init__(self, form: Format, out: Any, width: int | None, prose: str = "") -> None:
+        """As `output.write`."""
+        self._form, self._out, self._width, self._prose = form, out, width, prose
         self._before: Counter[str] = Counter()
         self._headed = False
 
@@ -81,7 +82,7 @@ class Novelty:
         import io
 
         text = io.BytesIO()
-        write(Held(rows), self._form, text, width=self._width)
+        write(Held(rows), self._form, text, width=self._width, prose=self._prose)
         data = text.getvalue()
         if self._headed and self._form is not Format.JSONL:
             data = data.split(b"\n", 1)[1]  # the heading was written once

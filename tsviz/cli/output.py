@@ -53,16 +53,19 @@ def tell(text: str) -> None:
     click.echo(clean(text), err=True)
 
 
-def write(rows: Rows, form: Format, out: BinaryIO, *, width: int | None = None) -> tuple[str, ...]:
+def write(
+    rows: Rows, form: Format, out: BinaryIO, *, width: int | None = None, prose: str = ""
+) -> tuple[str, ...]:  # fmt: skip
     """Write all rows; return what a person should be told on standard error.
 
     `width` is that of the terminal in cells, None where there is none: a table is cut to it, and CSV to a terminal is
-    cleaned. Raises `pa.ArrowException` if a format cannot hold a type.
+    cleaned. `prose` names a column of sentences, which a table does not cut, and shows as its last. Raises
+    `pa.ArrowException` if a format cannot hold a type.
     """
     if form is Format.TABLE:
         from .table import write_table
 
-        return write_table(rows, out, width)
+        return write_table(rows, out, width, prose)
     write_rows(rows, Form(form.value), out, shown=str if width is None else clean)
     return ()
 

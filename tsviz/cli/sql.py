@@ -242,7 +242,8 @@ def failure(problem: Problem, sql: str) -> CliError:
         Kind.MEMORY: "give it more with --memory, or ask for less",
         Kind.REFUSED: "tsviz sql reads and nothing else",
     }
-    message, _, below = problem.message.partition("\n")
+    # The engine says some things in lines; of a trace there is one, which may name a path that has lines.
+    message, _, below = (problem.message, "", "") if problem.kind is Kind.TRACE else problem.message.partition("\n")
     if problem.at is not None:
         below = "\n".join(filter(None, (below, caret(sql, *problem.at))))
     hint = "did you mean " + ", ".join(problem.candidates) if problem.candidates else hints.get(problem.kind, "")

@@ -23,6 +23,7 @@ from tsviz.executor.streams import Run
 _HIGH_PRIORITY = -1
 _ANCHOR_MS = 1000.0
 """How far apart events are measured: a distance is a 32-bit float, exact to 60 ns at a second, 60 us at 17 minutes."""
+_OFF_DEVICE = (Stream.HOST, Stream.BACKUP)
 
 
 def require_gpu(library: Any = torch.cuda) -> None:
@@ -52,7 +53,7 @@ class _Launched:
 
 
 class CudaStreams:
-    """One CUDA stream for each of ours but the host's; loads have a high priority."""
+    """One CUDA stream for each of ours that is the device's; loads have a high priority."""
 
     def __init__(self, now_ns: Callable[[], int], library: Any) -> None:
         """`library` is `torch.cuda`, or what looks like it. Raises BadModel where there is no GPU."""
@@ -61,7 +62,7 @@ class CudaStreams:
         self._streams = {
             stream: library.Stream(priority=_HIGH_PRIORITY if stream is Stream.LOAD else 0)
             for stream in Stream
-            if stream is not Stream.HOST
+            if stream not in _OFF_DEVICE
         }
         self._events: dict[int, Any] = {}
         self._open: list[_Launched] = []
@@ -74,8 +75,8 @@ class CudaStreams:
         self._has_begun = False
 
     def submit(self, op: Op, run: Run) -> None:
-        """Enqueue behind the events that it waits for; what the host does itself happens now."""
-        if op.stream is Stream.HOST:
+        """Enqueue behind the events that it waits for; what is not the device's happens now, on the calling thread."""
+        if op.stream in _OFF_DEVICE:
             op.start_ns = self._now_ns()
             run()
             op.end_ns = self._now_ns()

@@ -67,7 +67,7 @@ class PeerSide:
 
     @property
     def failures(self) -> Failures:
-        """The requests that the scheduler was told had failed, by reason."""
+        """The requests of which the scheduler was told that they failed, and why."""
         return self._rooms.failures
 
     def registered(self, request: WorkRequest) -> None:

@@ -32,16 +32,19 @@ class RoomFails(Exception):
 
 @dataclass(slots=True)
 class Failures:
-    """The rooms that failed, by kind of reason, with the first of each as an example."""
+    """Why each request failed that did, in the order in which the scheduler was told."""
 
-    counts: Counter[str] = field(default_factory=Counter)
-    _first: dict[str, str] = field(default_factory=dict)
+    whys: dict[str, Why] = field(default_factory=dict)
 
-    def add(self, request_id: str, why: Why) -> None:
-        """Count a room."""
-        self.counts[why.kind] += 1
-        self._first.setdefault(why.kind, f"{request_id}: {why.detail}" if why.detail else request_id)
+    @property
+    def counts(self) -> Counter[str]:
+        """How many failed of each kind of reason."""
+        return Counter(why.kind for why in self.whys.values())
 
     def told(self) -> list[str]:
         """Return a line a kind, the most frequent first: how many, why, which was the first."""
-        return [f"{count:,} failed: {kind} (first {self._first[kind]})" for kind, count in self.counts.most_common()]
+        return [f"{count:,} failed: {kind} (first {self._first(kind)})" for kind, count in self.counts.most_common()]
+
+    def _first(self, kind: str) -> str:
+        request_id, why = next(item for item in self.whys.items() if item[1].kind == kind)
+        return f"{request_id}: {why.detail}" if why.detail else request_id

@@ -81,7 +81,7 @@ GIVEN_UP = Why("its client gave up")
 
 
 class Rooms:
-    """The rooms of one node that are open, and the events that the loop has not been told; `failures` are by reason."""
+    """The rooms of one node that are open, and the events that the loop has not been told; `failures` say why."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -126,7 +126,7 @@ class Rooms:
         room.told = True
         self.post(PeerFailed(room.request_id))
         if room.why is not None and room.why != GIVEN_UP:
-            self.failures.add(room.request_id, room.why)
+            self.failures.whys[room.request_id] = room.why
 
     def bootstrapped(self, room: Room) -> None:
         """A manifest is there for a request that is."""

@@ -79,8 +79,10 @@ class Wire:
                 self._take(self._frame())
         except TimeoutError:
             self._lose(f"the peer said nothing for {self._silence_s:g} s")
-        except (OSError, EOFError) as error:
+        except EOFError as error:
             self._lose(str(error))
+        except OSError as error:
+            self._lose(error.strerror or str(error))
         except (ValueError, RecursionError) as error:
             self.end(f"what came is no frame: {error}"[:_MOST_WHY])
         # What nobody reads would let the kernel drop, with our socket, the words that say why.
