@@ -325,6 +325,19 @@ def test_what_can_never_be_scheduled_is_told_with_its_numbers(shared_indexes: No
     assert one.sentence.endswith("holdback + decode_input_tokens > max_scheduled_tokens (4 + 1 > 4)")
 
 
+def test_i26_a_request_above_the_bound_is_found(scene: Opener) -> None:
+    """I26: prompt + max(new, width) of A is 60 above the 56 that 15 blocks hold with a step in flight; 52 + 4 fits."""
+    s = scene([full(4)], blocks=15, width=4, overlap_schedule_depth=1)
+    with pytest.raises(ValueError, match="exceeds"):
+        s.submit("A", 56, 2)
+    s.submit("B", 52, 2)
+    s.round()
+    one = check(bundle_of(s))["refused_submissions"]
+    assert (numbers(one), [str(position) for position in one.positions]) == ({"requests": 1}, ["N/0:1"])
+    told = "Scheduler: request token limit exceeds cache capacity"
+    assert one.sentence == f"refused at submission: 'A' in front of round 1: {told}"
+
+
 def test_how_near_a_check_came_is_told() -> None:
     """head-of-line: no plan breach, whose first one is a finding; nobody is retracted, 21 in 100 rounds are one."""
     bundle = open_bundle(TRACES / "head-of-line")

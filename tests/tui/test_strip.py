@@ -36,6 +36,7 @@ def test_a_timeline_without_room_says_how_many_requests_there_are_and_what_shows
     assert "no room for lanes of 12 requests: 4 then z" in title(Scene(), full, 11, 100).text
     assert "12 requests: 4 then z, or a taller terminal" in title(Scene(), full, 11, 120).text
     assert "no request in this window" in title(Scene(), strip(window, 89), 11, 100).text
+    assert title(Scene(), full, 11, 60).text.strip() == "timeline rounds 1 to 100 of 0, 1.12 rounds a column"
 
 
 def test_the_number_of_the_round_of_the_cursor_stands_once() -> None:

@@ -15,7 +15,7 @@ from tsviz.replay.why.facts import Facts
 from tsviz.trace.catalogue import CALLS
 from tsviz.trace.reader import Bundle, Part
 
-from . import decided, invariants, recorded, waits
+from . import decided, invariants, recorded, refused, waits
 from .kept import Kept
 from .model import BUNDLE, DECIDED, RECORDED, Check, Checked, Ended, NotCheckable, Subject
 
@@ -38,6 +38,8 @@ CHECKS: tuple[Check, ...] = (
     _named("stall", "every plan at the end is empty, requests live, and nothing is outstanding that could change that"),
     Check("never_fits", "a request can never be scheduled under this configuration, with the inequality",
           0, "requests", DECIDED, decided.never_fits),
+    Check("refused_submissions", "requests were refused when they were submitted, with what they were told", 0,
+          "requests", RECORDED, refused.refused_submissions),
     Check("leak", "nothing is active and no operation is out, yet blocks cannot be had",
           0, "blocks", DECIDED, decided.leak),
     Check("acknowledgement_missing", "a copy or a peer's answer is out at the end, three times longer than the slowest"

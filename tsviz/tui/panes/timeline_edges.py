@@ -19,8 +19,9 @@ def title(scene: Scene, strip: Strip, label: int, width: int) -> Line:
     text = f"rounds {window.first:,} to {window.last:,}{whole}, {_each(strip)}{_day(scene, strip)}"
     words = _pool(scene, strip) + _lanes(strip, width)
     hints = "   + in  - out  0 all  { } pan  G group  K pool  T time" if width >= _HINTS_FROM else ""
-    spans = (Span(f"{'timeline':>{label - 1}} ", "heading"), Span(text, "text"), Span(f"   {words}{hints}", "dim"))
-    return clip(Line(spans), width)
+    head = (Span(f"{'timeline':>{label - 1}} ", "heading"), Span(text, "text"))
+    ways = (*(Line((*head, Span(f"   {more}", "dim"))) for more in (f"{words}{hints}", words)), Line(head))
+    return clip(next((way for way in ways if way.cells <= width), ways[-1]), width)
 
 
 def _pool(scene: Scene, strip: Strip) -> str:
