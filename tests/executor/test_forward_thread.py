@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
-from tsviz.executor.forward_thread import FORWARD_THREAD, PEER_THREAD, ForwardThread
+from tsviz.executor.forward_thread import BACKUP_THREAD, FORWARD_THREAD, PEER_THREAD, ForwardThread
 from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.streams import InlineStreams
 
@@ -81,6 +81,18 @@ def test_a_peer_that_waits_holds_nobody_up(ops) -> None:
     go_on()
     ops.streams.wait(bound)
     assert ops.log == [(1, FORWARD_THREAD), (0, PEER_THREAD), (2, FORWARD_THREAD)]
+
+
+def test_a_disk_that_hangs_holds_nobody_up(ops) -> None:
+    """Forwards are launched and a peer's bytes move while files are written, on a thread of their own."""
+    hang, go_on = gate()
+    file = ops.submit(Stream.BACKUP, hang)
+    ops.streams.wait(ops.submit(Stream.EXEC))
+    ops.streams.wait(ops.submit(Stream.PEER))
+    assert not ops.streams.done(file)
+    go_on()
+    ops.streams.wait(file)
+    assert ops.log == [(1, FORWARD_THREAD), (2, PEER_THREAD), (0, BACKUP_THREAD)]
 
 
 def test_a_launch_that_fails_is_raised_wherever_the_control_thread_comes_next(ops) -> None:

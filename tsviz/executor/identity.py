@@ -58,7 +58,7 @@ def page_namespace(
 
 
 def _backend(held: torch.Tensor) -> dict[str, Any]:
-    device = torch.cuda.get_device_name(held.device) if held.is_cuda else torch.backends.cpu.get_cpu_capability()
+    device = torch.cuda.get_device_name() if held.is_cuda else torch.backends.cpu.get_cpu_capability()
     return {
         "dtype": str(held.dtype), "device": device, "threads": torch.get_num_threads(), "library": torch.__version__,
     }  # fmt: skip
