@@ -16,6 +16,7 @@ from tests.executor.test_equality import PRESSED, SHARED
 from tsviz.api import open_trace
 from tsviz.engine.faults import AckFaults
 from tsviz.executor.options import Edge, Fault
+from tsviz.executor.pending import DummyPage
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.virtual import Policy, VirtualStreams
 
@@ -89,6 +90,25 @@ def test_the_query_of_an_entry_finds_it_and_nothing_else(number, lifetime, chang
     record(with_device(lifetime, **changes), twin, tmp_path / "run", tmp_path / "files")
     assert found(number, tmp_path / "run") > 0
     assert found(number, clean(number, lifetime)) == 0
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "writes"),
+    [
+        (TINY, 1 * 2),  # a row at position 10, on its last page, in both layers
+        (WIDE, 2 * 2),  # a window at 23, 24 and 25: the last page of 8 holds two of them
+        (replace(TINY, fast=True), 1 * 2),
+        (life(SHARED, "tiny-sliding", 40), 1 * 2),
+        (life(SHARED, "tiny-replay", 40), 1 * 3),
+    ],
+    ids=["layer by layer", "a window of three", "one step", "a sliding layer", "a replayable layer"],
+)
+def test_a_live_row_on_the_dummy_page_ends_the_run(lifetime, writes, tmp_path) -> None:
+    """A hole in the table of the first decode is told by round and writes, and the trace has what came before."""
+    spoilt = with_device(lifetime, faults=frozenset({Fault.TABLE_HOLE}))
+    with pytest.raises(DummyPage, match=f"^round 2: {writes} writes of live rows on the dummy page; expected none$"):
+        record(spoilt, twin, tmp_path / "run")
+    assert open_trace(tmp_path / "run").sql("FROM operations WHERE kind = 'decode' AND round = 2").num_rows == 1
 
 
 @pytest.mark.parametrize(

@@ -55,3 +55,22 @@ def test_a_cause_loses_what_is_behind_first_and_who_is_in_the_way_last() -> None
     assert cause_text(refused, 7, 30) == "no pages (needs 384 of full)".ljust(30)
     assert cause_text(refused, 7, 24) == "no pages".ljust(24)
     assert cause_text(Cause("from a newer trace", "from a newer trace", "", 7), 7, 10) == "from…race "
+
+
+async def test_one_key_finds_who_waits_longest_and_the_next(incident: Incident) -> None:
+    """In round 8 chat-1 waits since round 4, chat-2 to 4 since 5, 5 to 8 since 6; behind the last comes the first."""
+    app = DebuggerApp(incident("head-of-line"), start_round=8, desk=FakeDesk())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await rest(pilot)
+        seen = []
+        for _ in range(9):
+            await pilot.press("W")
+            await rest(pilot)
+            assert isinstance(app.screen, MainScreen)
+            seen.append(app.screen.scene.selected_id)
+        assert seen == [*(f"chat-{number}" for number in range(1, 9)), "chat-1"]
+        assert app.screen.scene.message == "chat-1: 1 of 8 requests that wait, longest first."
+        assert "In round 8 chat-1 has no row: decode waits: report prefills this round" in pane_text(app, "inspector")
+        await pilot.press("end", "W")
+        await rest(pilot)
+        assert app.screen.scene.message == "Nobody waits in this round."

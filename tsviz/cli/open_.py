@@ -104,13 +104,15 @@ def _of_trace(place: Place) -> Subject:
     from tsviz.tui.opening import Subject
 
     bundle, part = open_place(place, derive=False)
-    with unreadable():
-        view = open_view(bundle, part.node, part.rank, wait=False)
     follower = None
-    if view.head.live:
-        from tsviz.replay.follow import Follower
+    with unreadable():
+        if part.live:
+            from tsviz.replay.follow import Follower
 
-        follower = Follower(place.path, part.node, part.rank)
+            follower = Follower(place.path, part.node, part.rank)
+            view = follower.view()
+        else:
+            view = open_view(bundle, part.node, part.rank, wait=False)
     return Subject(view, TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)), follower)
 
 

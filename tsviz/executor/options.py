@@ -55,6 +55,8 @@ class Fault(Enum):
     """A decode node's first decode runs without the candidates that its peer sent."""
     EARLY_FAILURE = 29
     """A failed transfer is told while the peer's bytes are still written into our pages."""
+    TABLE_HOLE = 30
+    """The last page of every decode is missing from its table."""
 
 
 @dataclass(frozen=True, slots=True)

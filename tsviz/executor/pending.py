@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DummyPage(RuntimeError):
-    """Live rows had no page and would have landed on the dummy page; names the round and how many."""
+    """Live rows had no page and would have been written to the dummy page; names the round and how often, by layers."""
 
 
 class ExecutorForward:
@@ -46,8 +46,8 @@ class ExecutorForward:
         if outcome is None:  # only where the edge to the commit is left out on purpose
             return ForwardResult([() if not r.completes else (0,) for r in inputs.rows])
         if int(outcome.dummy_rows):
-            rows, at = int(outcome.dummy_rows), self._copied.round
-            raise DummyPage(f"round {at}: {rows} live rows on the dummy page; expected none")
+            writes, at = int(outcome.dummy_rows), self._copied.round
+            raise DummyPage(f"round {at}: {writes} writes of live rows on the dummy page; expected none")
         best, counts, begins = outcome.best.tolist(), outcome.counts.tolist(), outcome.begins.tolist()
         broken, margins, following = outcome.broken.tolist(), outcome.margins.tolist(), outcome.next_inputs.tolist()
         tokens: list[Sequence[int]] = []

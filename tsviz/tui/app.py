@@ -23,7 +23,6 @@ from tsviz.tui.keymap import chosen_keys, keymap_of
 from tsviz.tui.keys import rebound
 from tsviz.tui.opening import Arrival, Opening, Others
 from tsviz.tui.palette import Palette
-from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.terminal import require_terminal
@@ -155,6 +154,8 @@ class DebuggerApp(TypedApp):
 
     def action_legend(self) -> None:
         """Show what each glyph means, over whatever screen."""
+        from tsviz.tui.panes.sheets import legend_lines
+
         self.push_screen(Sheet("Legend", legend_lines))
 
     def action_command_palette(self) -> None:

@@ -58,6 +58,7 @@ KEYS: tuple[Key, ...] = (
     Key("pane.inspector", "3", "focus_pane('inspector')", "Inspector of the selected request", "Panes"),
     Key("fold", "enter", "fold", "Open or close the candidate at the cursor of the round", "Panes"),
     Key("view.why", "w", "view('why')", "Why the selected request is scheduled or not", "Inspector", "why"),
+    Key("view.waits", "W", "waits", "Who waits longest in this round, and why; again: the next", "Inspector", "waits"),
     Key("view.request", "i", "view('request')", "The selected request: lengths, pages, reserve", "Inspector"),
     Key("view.tables", "t", "view('tables')", "Its block tables, and what this round changed", "Inspector", "tables"),
     Key("view.retraction", "v", "view('retraction')", "Victims of this round: rank, size, exemption", "Inspector"),
@@ -110,8 +111,8 @@ def display(keys: str) -> str:
 
 
 _OFFERED = (
-    "round.next", "round.back", "round.goto", "view.why", "findings", "stop.next", "mark.next", "pane.next", "pages",
-    "lost", "sql", "filter", "view.tables", "break", "play",
+    "round.next", "round.back", "round.goto", "view.why", "view.waits", "findings", "stop.next", "mark.next",
+    "pane.next", "pages", "lost", "sql", "filter", "view.tables", "break", "play",
 )  # fmt: skip
 """The keys that the last line offers first where there is not room for all."""
 

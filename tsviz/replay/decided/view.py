@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tsviz.replay.recorded.snapshot import Cause, Reserve, Term
-from tsviz.replay.rows.lifetimes import Longs, PerRequest, column, words
+from tsviz.replay.rows.lifetimes import Longs, PerRequest, among, column, words
 from tsviz.replay.rows.rows_from import some
 from tsviz.scheduler.states import RETRACTED, STATE_NAMES
 
@@ -70,7 +70,7 @@ class DecidedView:
             table = some(self._tables, name, ("round", *filter(None, (field,))))
             rounds = column(table, "round").astype(np.int64)
             if field:
-                rounds = rounds[np.array(words(table, field), dtype=object) == said]
+                rounds = rounds[among(table, field, (said,))]
             found[mark] = np.unique(rounds[rounds <= self.last_round])
         return found
 

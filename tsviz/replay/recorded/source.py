@@ -15,7 +15,7 @@ from tsviz.trace.tables import RECORDED
 
 from .block_tables import RecordedTables
 from .lives import Lives
-from .retractions import absences, before_slice
+from .retractions import absences, before_slice, shared_with
 from .snapshot import BlockTable, Row
 from .states import Absences
 
@@ -34,7 +34,7 @@ class Source(Protocol):
         ...
 
     @property
-    def numbers(self) -> npt.NDArray[Any]:
+    def numbers(self) -> Longs:
         """The rounds of table `rounds`, rising."""
         ...
 
@@ -94,7 +94,7 @@ class WholeTables:
         """`retracted`: who is known to have been without pages where a slice begins. Raises `TraceError`."""
         self._part, self._retracted = part, np.zeros(0, np.int64) if retracted is None else retracted
         self._rounds = part.table("rounds")
-        self.numbers = column(self._rounds, "round")
+        self.numbers: Longs = column(self._rounds, "round").astype(np.int64)
         self.life = Lifetimes(part)
         self._tables = RecordedTables(part.table("table_changes"), part.config)
         operations = part.table("operations")
@@ -116,8 +116,12 @@ class WholeTables:
         for row in np.flatnonzero(~ordered).tolist():
             saved.setdefault(int(self._transfer_round[row]), set()).add((int(groups[row]), int(pages[row])))
         held = self._tables.held
-        stored = {round_: frozenset(pairs) for round_, pairs in saved.items()}
-        found = absences(self.life, retracted, stored, held, lambda s, r: len(held(s, r)))
+        shared = shared_with({round_: frozenset(pairs) for round_, pairs in saved.items()}, held)
+
+        def held_at(submissions: Longs, round_: int) -> Longs:
+            return np.array([len(held(submission, round_)) for submission in submissions.tolist()], np.int64)
+
+        found, _ = absences(self.life, retracted, held_at, shared)
         begin = self._part.meta.get("starts_at", 1)
         if begin > 1:
             found += before_slice(self.life, begin, found, self._retracted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from tsviz.replay.decided.causes import REFUSED, cause_words
+from tsviz.replay.recorded.life_of import Life
 from tsviz.replay.reexecution.index import Index
 from tsviz.replay.rows.lifetimes import ENDS
 from tsviz.scheduler import decisions as d
@@ -27,11 +28,14 @@ class CannotSay(Exception):
     """There is no such request, or nothing is known of it in that round; the message says which."""
 
 
-def facts_of(part: Part, index: Index | None) -> Facts:
-    """Return the facts of a part; `index` has the decisions of one that was recorded without. Raises `TraceError`."""
+def facts_of(part: Part, index: Index | None, life: Life | None = None) -> Facts:
+    """Return the facts of a part; `index` has the decisions of one that was recorded without. Raises `TraceError`.
+
+    `life` is what happened to its requests, if that is known already.
+    """
     if index is None:
-        return Facts(part, part, RECORDED, part.last_round)
-    return Facts(part, index, DERIVED, index.last_round)
+        return Facts(part, part, RECORDED, part.last_round, life)
+    return Facts(part, index, DERIVED, index.last_round, life)
 
 
 def find(facts: Facts, request: str, round_: int | None) -> tuple[int, int]:

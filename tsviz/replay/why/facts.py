@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tsviz.replay.decided.view import DecidedTables
-from tsviz.replay.recorded.life_of import life_of
+from tsviz.replay.recorded.life_of import Life, life_of
 from tsviz.replay.rows.lifetimes import ENDS, NEVER, Longs, PerRequest, among, column, words
 from tsviz.replay.rows.rows_from import RowsFrom, some
 from tsviz.scheduler import decisions as d
@@ -66,14 +66,16 @@ class Ticket:
 class Facts:
     """Recorded and decided tables of one part, looked up by request and round."""
 
-    def __init__(self, part: Part, decided: DecidedTables, source: str, last_round: int) -> None:
-        """Decisions are known up to `last_round`. Raises `TraceError`."""
+    def __init__(
+        self, part: Part, decided: DecidedTables, source: str, last_round: int, life: Life | None = None
+    ) -> None:
+        """Decisions are known up to `last_round`; `life` is what `life_of` returns. Raises `TraceError`."""
         self.part, self.decided, self.source, self.last_round = part, decided, source, last_round
         self.config: dict[str, Any] = part.config
         self.groups = [str(group["group_id"]) for group in part.config["cache_groups"]]
         self.packing = [int(group["cache_blocks_per_lcm_block"]) for group in part.config["cache_groups"]]
         self.parents = max(0, int(part.config["num_device_pages"]) - 1)
-        self.life, self.tables = life_of(part)
+        self.life, self.tables = life or life_of(part)
         self._decided_rows: dict[str, RowsFrom] = {}
         self._recorded_rows: dict[str, RowsFrom] = {}
         states = some(self.decided, "states", ("submission", "round", "item", "after"))

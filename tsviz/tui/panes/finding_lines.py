@@ -22,7 +22,7 @@ _NAME_CELLS, _WHERE_CELLS = 24, 15
 _FACT_CELLS = 10
 _REQUESTS_SHOWN = 12
 _ELSEWHERE = (
-    "Slow all the same? esc, L: where the time of requests went. esc, end, w: who waits at the end, and for whom."
+    "Slow all the same? esc, L: where the time of requests went. esc, end, W: who waits at the end, and for whom."
 )
 """Where to look in a trace in which nothing was found."""
 

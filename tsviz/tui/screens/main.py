@@ -22,7 +22,6 @@ from tsviz.tui.panes.inspector import inspector, view_tabs
 from tsviz.tui.panes.pool import pool
 from tsviz.tui.panes.requests import requests, requests_title
 from tsviz.tui.panes.round import round_pane
-from tsviz.tui.panes.sheets import help_lines, legend_lines
 from tsviz.tui.panes.states import too_small
 from tsviz.tui.panes.timeline import timeline
 from tsviz.tui.screens.answers import Answered, Opened, opened
@@ -220,10 +219,14 @@ class MainScreen(Following, Parts, Walking, Lanes):
 
     def action_legend(self) -> None:
         """Show what each glyph means."""
+        from tsviz.tui.panes.sheets import legend_lines
+
         self.app.push_screen(Sheet("Legend", legend_lines))
 
     def action_help(self) -> None:
         """Show every key."""
+        from tsviz.tui.panes.sheets import help_lines
+
         self.app.push_screen(Sheet("Help", lambda width: help_lines(self.keys, width)))
 
     def action_pages(self) -> None:
