@@ -235,7 +235,7 @@ class PretendCuda(FakeCuda):
             monkeypatch.setattr(torch.cuda, name, getattr(self, name))
         monkeypatch.setattr(torch, "Generator", _Generator)
 
-    def get_device_name(self) -> str:
+    def get_device_name(self, _device=None) -> str:
         return NAME
 
     def mem_get_info(self) -> tuple[int, int]:
