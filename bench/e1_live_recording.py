@@ -1,19 +1,29 @@
-"""E1: what recording costs a live run of the executor: seconds of a run with a recorder and without, interleaved.
+"""E1: what recording costs a live run of the executor: a run with a recorder and without, interleaved.
 
-On a CPU the loop thread's CPU time, of a seeded model whose rounds take about a millisecond and of SmolLM2's shape;
-where there is a GPU also the time of a run of that.
+On a CPU the loop thread's CPU time, of a run and of its slower rounds, of a seeded model whose rounds take about two
+milliseconds and of SmolLM2's shape; where there is a GPU also the time of a run of that.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from .measure import Line, interleave
+from .measure import Line, interleave_each
 from .runs import scratch
 
-_REPEATS = 5
+_TINY_PAIRS, _PAIRS = 25, 9
+_MANY_TOKENS = 64
+"""From so many on there are rounds enough for a share of them."""
+
+
+class _Run(NamedTuple):
+    """Seconds of a run, and milliseconds that one round in twenty takes longer than."""
+
+    seconds: float
+    p95_ms: float
 
 
 def figures() -> Iterator[Line]:
@@ -31,25 +41,29 @@ def figures() -> Iterator[Line]:
 
     use_threads(1)
     tiny = load_model("tiny", seed=0, dtype="float32", fast=True).model
-    yield _line("tiny", tiny, 12, 64)
-    yield _line("SmolLM2's shape", random_model(LARGER["smollm2-shape"], torch.float32, "cpu"), 8, 12)
+    yield from _lines("tiny", tiny, 12, 64, _TINY_PAIRS)
+    smollm2 = LARGER["smollm2-shape"]
+    yield from _lines("SmolLM2's shape", random_model(smollm2, torch.float32, "cpu"), 8, 12, _PAIRS)
     if torch.cuda.is_available():
-        yield _line("SmolLM2's shape, GPU", random_model(LARGER["smollm2-shape"], torch.bfloat16, "cuda"), 12, 64)
+        yield from _lines("SmolLM2's shape, GPU", random_model(smollm2, torch.bfloat16, "cuda"), 12, 64, _TINY_PAIRS)
 
 
-def _line(name: str, model: Any, requests: int, tokens: int) -> Line:
+def _lines(name: str, model: Any, requests: int, tokens: int, pairs: int) -> Iterator[Line]:
     _run(model, requests, tokens, recorded=True)
-    runs = interleave(
+    seconds, p95 = interleave_each(
         lambda: _run(model, requests, tokens, recorded=False), lambda: _run(model, requests, tokens, recorded=True),
-        _REPEATS,
+        pairs, (lambda run: run.seconds, lambda run: run.p95_ms),
     )  # fmt: skip
     what = "seconds" if model.weights.embed.is_cuda else "loop thread's CPU"
     case = f"{name}, fast, {requests} requests of {tokens}"
-    return Line("E1", case, runs.ratio, "recorded / plain", 1.01, note=f"{what}; {runs.spread}")
+    yield Line("E1", case, seconds.ratio, "recorded / plain", 1.01, note=f"{what}; {seconds.spread}")
+    if tokens < _MANY_TOKENS:
+        return
+    yield Line("E1", f"{case}, p95 of a round", p95.difference, "ms more", 0.5, note=f"plain {p95.base_median:.2f} ms")
 
 
-def _run(model: Any, count: int, tokens: int, *, recorded: bool) -> float:
-    """Return the CPU seconds of the loop thread in one run; on a GPU the seconds of it."""
+def _run(model: Any, count: int, tokens: int, *, recorded: bool) -> _Run:
+    """Run once; on a CPU times are the loop thread's CPU."""
     import tsviz.scheduler.compat as twin
     from tsviz.adapters.tokenspeed import engine_of, recording_module
     from tsviz.engine.arrivals import Arrivals
@@ -74,6 +88,12 @@ def _run(model: Any, count: int, tokens: int, *, recorded: bool) -> float:
     clock, sink = VirtualClock(), TraceSink()
     streams = cuda_streams(time.monotonic_ns) if embed.is_cuda else None
     timer = time.perf_counter if embed.is_cuda else time.thread_time
+    rounds: list[float] = []
+
+    def stop() -> bool:
+        rounds.append(timer())
+        return False
+
     with scratch() as directory:
         writer = BundleWriter(directory / "run", meta={}) if recorded else None
 
@@ -86,9 +106,9 @@ def _run(model: Any, count: int, tokens: int, *, recorded: bool) -> float:
             return sink.recorder
 
         module = recording_module(twin, open_recorder, observed=False) if recorded else twin
+        options = EngineOptions(device=DeviceOptions(poison=False, tracked=recorded), stop=stop)
         engine = Engine(
-            module, model, sized, Arrivals(requests), clock,
-            EngineOptions(device=DeviceOptions(poison=False, tracked=recorded)), watcher=sink if recorded else None,
+            module, model, sized, Arrivals(requests), clock, options, watcher=sink if recorded else None,
             streams=streams, graphs=decode_graphs() if embed.is_cuda else None,
         )  # fmt: skip
         began = timer()
@@ -96,4 +116,5 @@ def _run(model: Any, count: int, tokens: int, *, recorded: bool) -> float:
         seconds = timer() - began
         if writer is not None:
             writer.close({})
-    return seconds
+    took = sorted(after - before for before, after in pairwise(rounds))
+    return _Run(seconds, took[len(took) * 95 // 100] * 1e3)

@@ -48,7 +48,7 @@ _PATIENCE_S = 60.0
 class Terminal:
     """`tsviz open` on a pty of its own."""
 
-    def __init__(self, trace: str) -> None:
+    def __init__(self, trace: str, *options: str) -> None:
         self.pid, self.fd = pty.fork()
         self.seen = b""
         if not self.pid:  # the size is there before the application asks, and its processes find the same tree
@@ -56,7 +56,7 @@ class Terminal:
             os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
             os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", SPDLOG_LEVEL="off")
             code = "from tsviz.cli.main import main; main()"
-            os.execv(sys.executable, [sys.executable, "-c", code, "open", trace])
+            os.execv(sys.executable, [sys.executable, "-c", code, "open", trace, *options])
 
     def settle(self, quiet_s: float = _SETTLED_S) -> None:
         """Read until nothing came for a while."""
@@ -95,6 +95,19 @@ class Terminal:
         """Return the CPU time of the process so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) * 1e3 / os.sysconf("SC_CLK_TCK")
+
+    def settle_for(self, seconds: float) -> None:
+        """Read for so long."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if select.select([self.fd], [], [], left)[0]:
+                os.read(self.fd, 1 << 16)
+
+    def memory_mb(self, name: str) -> float:
+        """Return the memory of the process, VmRSS now or VmHWM at most."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        (line,) = (line for line in lines if line.startswith(f"{name}:"))
+        return int(line.split()[1]) / 1e3
 
     def close(self) -> None:
         """Quit."""

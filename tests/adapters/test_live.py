@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from tests.trace.test_crash import wait_for
+from tsviz.adapters.live import Live, LiveOptions
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
 from tsviz.scheduler import compat
@@ -37,3 +40,21 @@ def test_a_program_can_have_a_flight_recorder_by_itself(real: ModuleType, tmp_pa
     bundle = open_bundle(tmp_path / "out")
     assert overview(bundle)["parts"][0]["ended"] == "ring: the recording ended"
     assert (bundle.parts[0].last_round, verify(bundle.parts[0], compat).complete) == (30, True)
+
+
+def test_an_interrupt_while_it_waits_for_the_end_is_said_and_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second ctrl-C at the end of a program: one line that names the bundle, and no traceback of an exit function."""
+
+    class Waiting:
+        path = tmp_path / "out\x1b[2J"
+
+        def close(self, *_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+    live = Live(LiveOptions(str(tmp_path / "out")))
+    live._writer = Waiting()  # type: ignore[assignment]
+    live.close()
+    shown = f"tsviz: {tmp_path}/out\ufffd[2J: interrupted: not waited for; what was sent by then is written\n"
+    assert capsys.readouterr().err == shown

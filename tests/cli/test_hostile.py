@@ -70,6 +70,27 @@ def test_every_command_shows_what_is_hostile_and_obeys_none_of_it(tsviz: Tsviz, 
         assert "Traceback" not in ended.err
 
 
+def test_the_name_of_an_output_is_shown_and_not_obeyed(tsviz: Tsviz, hostile: Path, tmp_path: Path) -> None:
+    """Where what was written is named, or why it was not, one line is a line and no escape gets through."""
+    out = tmp_path / "out\x1b]0;owned\x07\nFAKE: all is well"
+    plain = tmp_path / "plain"
+    for arguments, code in (
+        (("record", "--workload", "poisson:requests=1", "--scheduler", "twin", "--out", out), 0),
+        (("record", "--workload", "poisson:requests=1", "--scheduler", "twin", "--out", out), 2),
+        (("record", "--workload", "poisson:requests=1", "--scheduler", "twin", "--out", out / "in"), 2),
+        (("pack", out, f"{out}.pack"), 0),
+        (("unpack", f"{out}.pack", f"{out}.new"), 0),
+        (("report", out, "-o", f"{out}.html"), 0),
+        (("slice", hostile, "1:2", "--out", out), 2),
+        (("repair", tmp_path / "none\x1b[2J", plain), 3),
+        (("sql", f"{out}.none", "FROM rounds"), 3),
+    ):
+        ended = tsviz(*arguments)
+        assert ended.code == code, (arguments, ended)
+        assert _OBEYED.findall(ended.out + ended.err) == [], arguments
+        assert "\nFAKE" not in ended.out + ended.err, arguments
+
+
 def test_values_come_back_as_they_were(tsviz: Tsviz, hostile: Path) -> None:
     """Machines get every id as it was recorded, and one that is SQL finds its own rows and no others."""
     ended = tsviz("sql", hostile, "--format", "json", "SELECT request FROM submissions ORDER BY submission")

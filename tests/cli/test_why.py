@@ -91,6 +91,17 @@ def test_blame_of_who_was_aborted_and_who_was_refused(tsviz: Tsviz, tmp_path: Pa
     assert "C: the scheduler refused it" in refused.err
 
 
+def test_findings_in_a_pipe_are_a_bounded_line_each(tsviz: Tsviz) -> None:
+    """Eight findings of up to 15 requests: nine lines, below 300 characters, each with its name, place and sentence."""
+    ended = tsviz("findings", TRACES / "mixed-undeclared-livelock")
+    head, *lines = ended.out.splitlines()
+    found = tsviz("findings", TRACES / "mixed-undeclared-livelock", "--format", "json").json()
+    assert head.split() == ["finding", "outcome", "at", "sentence"]
+    assert max(map(len, lines)) < 300 and len(lines) == len(found) == 8
+    for line, row in zip(lines, found, strict=True):
+        assert line.startswith(f"{row['finding']} ") and row["at"] in line and line.endswith(row["sentence"])
+
+
 def test_findings_jump_and_end_with_0(tsviz: Tsviz) -> None:
     """A finding names its position and its numbers; found or not, the code is 0."""
     ended = tsviz("findings", TRACES / "mixed-stall", "--format", "json")

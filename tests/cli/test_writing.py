@@ -15,6 +15,7 @@ from tsviz.cli.writing import stopped, writing
 from tsviz.scheduler import compat
 from tsviz.trace import compact, layout, segments
 from tsviz.trace.layout import write_json
+from tsviz.trace.reader import open_bundle
 
 
 def no_room(*_: object) -> int:
@@ -41,6 +42,23 @@ def test_a_recording_that_stopped_says_what_is_left(tmp_path: Path) -> None:
     (tmp_path / "none" / "parts" / "N.0" / "hot" / "commits.jsonl").write_bytes(b"")
     said = stopped(tmp_path / "none", OSError(errno.ENOSPC, "full"))
     assert said.endswith("nothing had been committed, and it was removed") and not (tmp_path / "none").exists()
+
+
+def test_a_recording_that_was_closed_and_not_compacted_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fills up while tables are compacted: the file is named, every round is there, and no draft stays."""
+    record(compat, tmp_path / "some", 7, compacted=False)
+    (part,) = open_bundle(tmp_path / "some").parts
+    monkeypatch.setattr(compact, "_write", no_room)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        compact.compact_part(part.directory)
+    file = part.directory / "cold.draft" / "calls.parquet"
+    assert (raised.value.filename, file.parent.exists()) == (str(file), False)
+    said = stopped(tmp_path / "some", raised.value)
+    assert said.startswith(f"{tmp_path / 'some'}: not compacted ({file}: No space left on device)")
+    assert said.endswith(f"nothing of it is lost; N/0: {part.last_round} rounds")
+    assert open_bundle(tmp_path / "some").parts[0].rows("rounds") == part.rows("rounds") > 0
 
 
 def test_no_draft_of_a_small_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

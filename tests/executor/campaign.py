@@ -1,4 +1,8 @@
-"""Random engine lifetimes against the dense reference: `python -m tests.executor.campaign --lifetimes 2000`."""
+"""Random engine lifetimes against the dense reference: `python -m tests.executor.campaign --lifetimes 2000`.
+
+A lifetime that does not come to its end is a failure: its pool is drawn so that its longest request fits, and its
+rounds so that a decode fits beside a prefill (`test_standstills` has what happens otherwise, on both schedulers).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,41 +22,60 @@ os.environ.setdefault("SPDLOG_LEVEL", "off")
 import torch
 
 from tests.executor.pairs import drawn_pair, run_pair
-from tests.executor.rig import drawn, live
+from tests.executor.rig import Lived, drawn, live
 from tsviz.engine.summary import EndReason
 from tsviz.executor.equality import Equality
-from tsviz.executor.landing import CUT
 from tsviz.executor.paths import PATHS
 
 PAIR_PATHS = ("hand-over", "landing behind a prefix")
 """The ways of a pair: P->D, and P->D with pages that D has."""
 PAIRS_EVERY = 10
-"""Of so many lifetimes one is a pair's."""
+"""Of so many lifetimes one is a pair's, on the twin."""
 
 
-def campaign(
-    first: int, lifetimes: int, schedulers: dict[str, Any], root: Path
-) -> tuple[Equality, Counter[str], list[str]]:
-    """Run lifetimes of consecutive seeds, schedulers in turn; a storage that was filled is used a second time."""
-    total, counts, failures = Equality(), Counter(dict.fromkeys((*PATHS, *PAIR_PATHS), 0)), []
-    names = list(schedulers)
-    for seed in range(first, first + lifetimes):
-        if seed > first and (seed - first) % 100 == 0:
-            print(f"{seed - first} of {lifetimes} lifetimes, {len(failures)} failures", file=sys.stderr, flush=True)
-        pairs = seed % PAIRS_EVERY == 0
-        name = names[(seed // PAIRS_EVERY if pairs else seed) % len(names)]
-        scheduler = schedulers[name]
-        runs = pair_lifetime(seed, scheduler) if pairs else lifetime(seed, scheduler, root / str(seed))
+@dataclass
+class Tally:
+    """What some lifetimes came to: equality, how often each way was gone, whose plans, what failed."""
+
+    equality: Equality = field(default_factory=Equality)
+    counts: Counter[str] = field(default_factory=Counter)
+    lifetimes: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Add what others came to."""
+        self.equality += other.equality
+        self.counts.update(other.counts)
+        self.lifetimes.update(other.lifetimes)
+        self.failures += other.failures
+
+    def lines(self) -> Iterator[str]:
+        """Every way, also those that were never gone, and how often."""
+        ways = (*PATHS, *PAIR_PATHS)
+        for way in (*ways, *sorted(self.counts.keys() - set(ways))):
+            yield f"{self.counts[way]:10,}  {way}"
+
+
+def campaign(seeds: Iterable[int], schedulers: dict[str, Any], root: Path) -> Tally:
+    """Live the lifetimes of seeds, on the schedulers in turn; a storage that was filled is used a second time."""
+    tally, names = Tally(), list(schedulers)
+    for done, seed in enumerate(seeds):
+        if done and done % 100 == 0:
+            print(f"{done} lifetimes, {len(tally.failures)} failures", file=sys.stderr, flush=True)
+        is_pair = seed % PAIRS_EVERY == 0
+        name = "pair" if is_pair else names[seed % len(names)]
+        runs = pair_lifetime(seed) if is_pair else lifetime(seed, schedulers[name], root / str(seed))
+        tally.lifetimes[name] += 1
         try:
             for ran, equality, wrong in runs:
-                counts.update(ran)
-                total += equality
+                tally.counts.update(ran)
+                tally.equality += equality
                 if wrong:
                     raise AssertionError(wrong)
         except Exception as error:  # a lifetime that breaks is a finding; the others go on
-            failures.append(f"seed {seed} ({name}): {type(error).__name__}: {error}")
-            print(failures[-1], file=sys.stderr, flush=True)
-    return total, counts, failures
+            tally.failures.append(f"seed {seed} ({name}): {type(error).__name__}: {error}")
+            print(tally.failures[-1], file=sys.stderr, flush=True)
+    return tally
 
 
 def lifetime(seed: int, scheduler: Any, root: Path) -> Iterator[tuple[Counter[str], Equality, str]]:
@@ -59,20 +83,28 @@ def lifetime(seed: int, scheduler: Any, root: Path) -> Iterator[tuple[Counter[st
     life = drawn(seed)
     for _ in range(1 + life.pool.storage):
         lived = live(life, scheduler, root)
-        counts = lived.counts.copy()
-        if lived.summary.reason is not EndReason.DRAINED:
-            counts[f"the scheduler's own standstill: {lived.summary.reason.value}"] += 1
-        right = lived.equality.is_exact and not lived.races and lived.guard_is_zero
-        yield counts, lived.equality, "" if right else f"{lived.equality} races {list(map(str, lived.races[:2]))}"
+        yield lived.counts, lived.equality, "; ".join(_wrongs(lived))
 
 
-def pair_lifetime(seed: int, scheduler: Any) -> Iterator[tuple[Counter[str], Equality, str]]:
-    """Live a drawn pair's lifetime; a landing that the real scheduler cuts fails alone (A1 in docs/failures.md)."""
-    paired = run_pair(drawn_pair(seed, scheduler))
-    counts, cut = paired.counts, paired.failures.get(CUT, 0)
-    counts["landing cut by the scheduler"] += cut
-    right = paired.equality.is_exact and not paired.races and paired.on_d.finished + cut == len(paired.requests)
-    yield counts, paired.equality, "" if right else f"{paired.equality} races {paired.races} {paired.on_d}"
+def _wrongs(lived: Lived) -> Iterator[str]:
+    summary = lived.summary
+    if not lived.equality.is_exact:
+        yield str(lived.equality)
+    if lived.races:
+        yield f"races: {', '.join(map(str, lived.races[:2]))}"
+    if not lived.guard_is_zero:
+        yield "the guard page was written to"
+    if summary.reason is not EndReason.DRAINED:
+        yield f"{summary.reason.value} after {summary.rounds} rounds, {summary.live} live: {summary.detail}"
+    if summary.refusals:
+        yield f"refused: {summary.refusals[0]}"
+
+
+def pair_lifetime(seed: int) -> Iterator[tuple[Counter[str], Equality, str]]:
+    """Live a drawn pair's lifetime."""
+    paired = run_pair(drawn_pair(seed))
+    right = paired.equality.is_exact and not paired.races and paired.on_d.finished == len(paired.requests)
+    yield paired.counts, paired.equality, "" if right else f"{paired.equality} races {paired.races} {paired.on_d}"
 
 
 def main() -> int:
@@ -94,15 +126,20 @@ def main() -> int:
         del schedulers["twin"]
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as root:
-        total, counts, failures = campaign(options.seed, options.lifetimes, schedulers, Path(root))
-    for what, count in counts.most_common():
-        print(f"{count:10,}  {what}")
-    print(*failures, sep="\n")
+        tally = campaign(range(options.seed, options.seed + options.lifetimes), schedulers, Path(root))
+    print(*tally.lines(), sep="\n")
+    print(*tally.failures, sep="\n")
+    total = tally.equality
     print(
-        f"{options.lifetimes} lifetimes from seed {options.seed}, {total.tokens:,} tokens, {total.bit_equal:,} with"
-        f" equal bits, {total.wrong} wrong, {len(failures)} failures, {time.monotonic() - began:.0f} s"
+        f"{options.lifetimes} lifetimes from seed {options.seed} ({_words(tally.lifetimes)}), {total.tokens:,} tokens,"
+        f" {total.bit_equal:,} with equal bits, {total.wrong} wrong, {len(tally.failures)} failures,"
+        f" {time.monotonic() - began:.0f} s"
     )
-    return 1 if failures else 0
+    return 1 if tally.failures else 0
+
+
+def _words(lifetimes: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(lifetimes.items()))
 
 
 if __name__ == "__main__":

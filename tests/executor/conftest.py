@@ -11,6 +11,7 @@ import pytest
 from tsviz.cli.main import main
 
 os.environ["SPDLOG_LEVEL"] = "off"
+os.environ["TRITON_INTERPRET"] = "1"  # asked when it is imported, by whomever
 
 
 def tsviz(*arguments: str | Path) -> int:

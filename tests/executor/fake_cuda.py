@@ -15,30 +15,42 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
+_ASKS = 3
+"""How often an event is asked for until it has happened: a device works on, whoever asks."""
+
 
 class FakeEvent:
-    """An event; it has happened once it was recorded."""
+    """An event; it has happened once the host waited for it or for what was enqueued behind it, or asked often."""
 
     def __init__(self, library, enable_timing) -> None:
-        self.library, self.at = library, None
+        self.library, self.at, self.asked = library, None, 0
         assert enable_timing
+
+    @property
+    def has_happened(self) -> bool:
+        """Whether the device is past it."""
+        return self.at is not None and self.at <= self.library.past
 
     def record(self, stream) -> None:
         self.at = next(self.library.ticks)
         self.library.calls.append(("record", stream.name, self))
 
     def query(self) -> bool:
-        return self.at is not None
+        self.asked += self.at is not None
+        if self.asked >= _ASKS:
+            self.library.pass_by(self.at)
+        return self.has_happened
 
     def synchronize(self) -> None:
         self.library.calls.append(("synchronize", None, self))
+        self.library.pass_by(self.at)
 
     def elapsed_time(self, other) -> float:
         return float(other.at - self.at)
 
 
 class FakeStream:
-    """A stream; everything enqueued on it has run."""
+    """A stream; what is enqueued on it runs at once, and is said to have run when its event is."""
 
     def __init__(self, library, priority) -> None:
         self.library, self.priority = library, priority
@@ -50,6 +62,7 @@ class FakeStream:
 
     def synchronize(self) -> None:
         self.library.calls.append(("drain", self.name, None))
+        self.library.pass_by(next(self.library.ticks))
 
 
 def _held(tensor):
@@ -127,7 +140,7 @@ class FakeCuda:
 
     def __init__(self) -> None:
         self.calls, self.streams, self.ticks = [], [], count(1)
-        self.capturing = None
+        self.capturing, self.past = None, 0
         self.pool = (0, 1)
         self._of_thread = threading.local()
 
@@ -136,8 +149,18 @@ class FakeCuda:
         """The number of this thread's stream; None outside of one."""
         return getattr(self._of_thread, "current", None)
 
+    def pass_by(self, at) -> None:
+        """All that was enqueued up to a moment has run; the log says so, since nobody need wait for it any more."""
+        if at > self.past:
+            self.past = at
+            self.calls.append(("past", None, at))
+
     def is_available(self) -> bool:
         return True
+
+    def synchronize(self) -> None:
+        self.calls.append(("everything", None, None))
+        self.pass_by(next(self.ticks))
 
     def Stream(self, priority=0):
         return FakeStream(self, priority)

@@ -39,10 +39,12 @@ class Way:
     dtype: str
     fast: bool
     margin: float | None
+    paged_kernel: bool = True
 
 
 FAST_32 = Way("float32", True, MARGIN_32)
-WAYS = (Way("float64", False, MARGIN), Way("float64", True, MARGIN), FAST_32, Way("bfloat16", True, None))
+WAYS = (Way("float64", False, MARGIN), Way("float64", True, MARGIN), Way("float64", True, MARGIN, paged_kernel=False),
+        FAST_32, Way("bfloat16", True, None))  # fmt: skip
 
 
 def check(name: str, way: Way, device: str = "cuda", draft_layers: int = 0) -> str | None:
@@ -61,13 +63,14 @@ def check(name: str, way: Way, device: str = "cuda", draft_layers: int = 0) -> s
     graphs = decode_graphs() if on_gpu else None
     engine = Engine(
         twin, runs, sized, Arrivals(workload.requests), clock,
-        EngineOptions(device=DeviceOptions(keep_logits=True)),
+        EngineOptions(device=DeviceOptions(keep_logits=True, paged_kernel=way.paged_kernel)),
         streams=cuda_streams(clock.now_ns) if on_gpu else None, graphs=graphs, draft=draft,
     )  # fmt: skip
     engine.run()
     equality = compare(reference, workload.requests, engine.device.said)
     races = engine.device.checker.races
     told = f"{name}, {way.dtype}, {'fast' if way.fast else 'exact'}{', drafting' if draft_layers else ''}"
+    told += "" if way.paged_kernel else ", pages copied"
     print(
         f"{told}: {equality.tokens} tokens, {equality.bit_equal} with equal bits, {equality.wrong} wrong, by margins of"
         f" up to {equality.worst_margin:g}, {0 if graphs is None else graphs.captured} graphs, {len(races)} races",

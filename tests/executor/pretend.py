@@ -22,7 +22,7 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from tests.executor.fake_cuda import FakeCuda, FakeEvent
+from tests.executor.fake_cuda import FakeCuda
 from tsviz.executor.forward_thread import PEER_THREAD
 
 NAME = "pretend"
@@ -62,9 +62,11 @@ def held(value):
 
 
 class _Cuda(TorchFunctionMode):
-    """Takes "cuda" for the device, wherever one is named."""
+    """Takes "cuda" for the device, wherever one is named. A number assigned by index is noted: a GPU copies it."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.__setitem__ and isinstance(args[0], OnDevice) and isinstance(args[2], int | float):
+            Pretend.current.note("a number assigned by index")
         return func(*map(_named, args), **{name: _named(value) for name, value in (kwargs or {}).items()})
 
 
@@ -122,7 +124,7 @@ class Pretend(TorchDispatchMode):
         if device and any(not isinstance(t, OnDevice) and t.dim() for t in tensors):
             raise MixedDevices(f"{func} of {[(tuple(t.shape), str(t.device)) for t in tensors]}")
         if device and (func in _READS or func in _VALUE_SHAPED or _masks(func, args)):
-            self._note(func)
+            self.note(func)
         kwargs = dict(kwargs)
         if kwargs.get("device") is not None:
             device, kwargs["device"] = torch.device(kwargs["device"]).type == NAME, torch.device("cpu")
@@ -156,7 +158,7 @@ class Pretend(TorchDispatchMode):
             return target
         host = source if isinstance(target, OnDevice) else target
         if not non_blocking or not self.is_pinned(host):
-            self._note("a copy that " + ("waits" if not non_blocking else "is of memory that is not pinned"))
+            self.note("a copy that " + ("waits" if not non_blocking else "is of memory that is not pinned"))
         elif target is host:
             self.arriving.append((next(self.library.ticks), target, held(source).clone()))
             target.view(-1).view(torch.uint8).fill_(_GARBAGE)
@@ -169,12 +171,13 @@ class Pretend(TorchDispatchMode):
         if to_device != isinstance(tensor, OnDevice) and not (
             to_device and kwargs.get("non_blocking") and self.is_pinned(tensor)
         ):
-            self._note(func)
+            self.note(func)
         kwargs["device"] = torch.device("cpu")
         moved = func(held(tensor), **kwargs)
         return OnDevice(moved) if to_device else moved
 
-    def _note(self, what) -> None:
+    def note(self, what) -> None:
+        """Keep a line that made the host wait."""
         assert self.library.capturing is None, f"{what} while a graph is captured"
         frames = [f for f in traceback.extract_stack(sys._getframe(1)) if f"{Path('tsviz') / 'executor'}" in f.filename]
         if threading.current_thread().name == PEER_THREAD:
@@ -197,18 +200,6 @@ def _masks(func, args) -> bool:
     return any(t is not None and t.dtype in (torch.bool, torch.uint8) for t in args[1])
 
 
-class _Event(FakeEvent):
-    """An event that lets copies in front of it arrive when somebody asks for it."""
-
-    def query(self) -> bool:
-        self.library.pretend.arrive(self.at)
-        return super().query()
-
-    def synchronize(self) -> None:
-        self.library.pretend.arrive(self.at)
-        super().synchronize()
-
-
 class _Generator(torch.Generator):
     """Draws on the host, whatever device is asked for."""
 
@@ -224,8 +215,10 @@ class PretendCuda(FakeCuda):
         super().__init__()
         self.pretend = pretend
 
-    def Event(self, enable_timing=False):
-        return _Event(self, enable_timing)
+    def pass_by(self, at) -> None:
+        """Let the copies that were enqueued before that arrive."""
+        super().pass_by(at)
+        self.pretend.arrive(at)
 
     @contextlib.contextmanager
     def stream(self, stream):
@@ -241,9 +234,6 @@ class PretendCuda(FakeCuda):
         ):  # fmt: skip
             monkeypatch.setattr(torch.cuda, name, getattr(self, name))
         monkeypatch.setattr(torch, "Generator", _Generator)
-
-    def synchronize(self) -> None:
-        self.pretend.arrive()
 
     def get_device_name(self) -> str:
         return NAME

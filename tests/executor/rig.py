@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import torch
 
 from tsviz.adapters.tokenspeed import engine_of, recording_module
 from tsviz.engine.arrivals import Arrivals
-from tsviz.engine.clock import VirtualClock
+from tsviz.engine.clock import Clock, VirtualClock
 from tsviz.engine.cost import DeviceCost
 from tsviz.engine.events import Event
 from tsviz.engine.faults import AckFaults, ClientAbort
 from tsviz.engine.summary import RunSummary
 from tsviz.engine.workloads.model import Span, Workload, WorkRequest
+from tsviz.executor.clock import MonotonicClock
 from tsviz.executor.drafting import first_layers
 from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
 from tsviz.executor.equality import Equality, compare
@@ -29,7 +31,7 @@ from tsviz.executor.ops import Op
 from tsviz.executor.options import DeviceOptions
 from tsviz.executor.order import Race
 from tsviz.executor.shape import PRESETS
-from tsviz.executor.sizing import PoolOptions, size_pool
+from tsviz.executor.sizing import PoolOptions, single_request_tokens, size_pool
 from tsviz.executor.slots import Drafter
 from tsviz.executor.store import PageStore, StoreFaults
 from tsviz.executor.streams import InlineStreams, Streams
@@ -43,6 +45,8 @@ from tsviz.trace.writer import BundleWriter
 
 PACE = DeviceCost(round_ns=1_000_000, token_ns=20_000)
 MS = 1_000_000
+MOST_ROUNDS = 300
+"""A small lifetime has a few dozens; one that comes to this goes in circles."""
 Meddle = Callable[[list[Event]], list[Event]]
 """Makes other events of those that the loop tells in one call: a mistake of an event loop."""
 
@@ -55,7 +59,10 @@ def request(name: str, *spans: tuple[int, int], says: int = 8, at_ms: int = 0, d
 
 @dataclass(frozen=True)
 class Life:
-    """Everything that one lifetime depends on; `fast` is in float64, with `graphs` where they are given."""
+    """Everything that one lifetime depends on; `fast` is in float64, with `graphs` where they are given.
+
+    With `real_time` it runs by the clock on the wall: workers of their own do not follow a virtual one.
+    """
 
     requests: tuple[WorkRequest, ...]
     model: str = "tiny"
@@ -72,13 +79,16 @@ class Life:
     fast: bool = False
     graphs: DecodeGraphs | None = None
     on: str = "cpu"
+    real_time: bool = False
 
 
 @dataclass(frozen=True)
 class Lived:
-    """What became of it."""
+    """What became of it; `said` are the tokens that every request got; the pool holds requests of `bound_tokens`."""
 
     summary: RunSummary
+    bound_tokens: int
+    said: dict[str, list[int]]
     equality: Equality
     counts: Counter[str]
     races: list[Race]
@@ -136,7 +146,7 @@ def live(
     store_root: Path | None = None,
     *,
     watcher: Any = None,
-    clock: VirtualClock | None = None,
+    clock: Clock | None = None,
     meddle: Meddle | None = None,
 ) -> Lived:
     """Run a lifetime on a scheduler module and compare all that was said; `meddle` changes what the loop tells it."""
@@ -152,14 +162,14 @@ def live(
         draft=None if draft is None else draft.shape,
     )  # fmt: skip
     workload = fit_vocabulary(Workload(life.requests, {}), shape.vocabulary)
-    clock = clock or VirtualClock()
+    clock = clock or (MonotonicClock() if life.real_time else VirtualClock())
     store = None
     if life.pool.storage and store_root is not None:
         store = PageStore(store_root, f"{life.model}:{life.seed}", sized.layout.signature, life.faults)
-    ops = _Ops()
+    ops, most_rounds = _Ops(), MOST_ROUNDS * (50 if life.real_time else 1)
     engine = Engine(
         scheduler, runs, sized, Arrivals(workload.requests), clock,
-        EngineOptions(device=life.device, drafter=life.drafter, aborts=life.aborts, max_rounds=300),
+        EngineOptions(device=life.device, drafter=life.drafter, aborts=life.aborts, max_rounds=most_rounds),
         streams=life.streams(clock.now_ns), store=store, watcher=watcher or ops, draft=draft,
         graphs=life.graphs,
     )  # fmt: skip
@@ -170,7 +180,11 @@ def live(
     device.counts["aborted neighbour"] += summary.aborted
     device.counts[f"depth {life.pool.overlap_schedule_depth}"] += summary.scheduled_rounds
     equality = compare(model, workload.requests, device.said)
-    return Lived(summary, equality, device.counts, device.checker.races, engine.arena.null_parent_is_zero(), ops.told)
+    said = {name: [t for part in parts for t in part.tokens] for name, parts in device.said.items() if parts}
+    return Lived(
+        summary, engine.port.max_single_request_tokens(), said, equality, device.counts, device.checker.races,
+        engine.arena.null_parent_is_zero(), ops.told,
+    )  # fmt: skip
 
 
 PRESSED_PARENTS = {
@@ -199,19 +213,22 @@ def drawn(seed: int) -> Life:
     shape = PRESETS[model]
     presses = draw.random() < 0.6
     width, host = draw.choice((1, 1, 2, 3)), draw.choice((0, 16, 40, 60))
+    chunk, most = draw.choice((16, 24, 40)), draw.choice((3, 4) if presses else (2, 3, 4))
+    depth, mixed = draw.randint(0, 1), (presses and not host) or draw.random() < 0.6
     least = shape.declared_replay + max(shape.declared_replay, 8)
     pool = PoolOptions(
-        prefix_granularity=8, max_scheduled_tokens=max(least, draw.choice((16, 24, 40))),
-        max_batch_size=draw.choice((3, 4) if presses else (2, 3, 4)), decode_input_tokens=width,
-        overlap_schedule_depth=draw.randint(0, 1), mixed=(presses and not host) or draw.random() < 0.6,
+        prefix_granularity=8, max_scheduled_tokens=max(least + width * mixed, chunk), max_batch_size=most,
+        decode_input_tokens=width, overlap_schedule_depth=depth, mixed=mixed,
         storage=host > 0 and draw.random() < 0.75,
     )  # fmt: skip
     requests = (_pressing if presses else _arriving)(draw)
     streams: Callable[[Callable[[], int]], Streams] = InlineStreams
-    if (kind := draw.random()) < 0.7:
+    kind = draw.random()
+    real_time = 0.7 <= kind < 0.75
+    if kind < 0.7:
         policy, chooser = draw.choice(list(Policy)), draw.randint(0, 1 << 30)
         streams = lambda now_ns: VirtualStreams(now_ns, chooser, policy)  # noqa: E731
-    elif kind < 0.75:
+    elif real_time:
         streams = lambda now_ns: ThreadStreams(now_ns, Delays({}))  # noqa: E731
     aborts = tuple(ClientAbort(r.request_id, draw.randint(1, 30) * MS) for r in requests if draw.random() < 0.2)
     device = DeviceOptions(
@@ -219,21 +236,29 @@ def drawn(seed: int) -> Life:
         acks=AckFaults(seed=seed, failed_load_rate=draw.choice((0.0, 0.0, 0.2))),
     )  # fmt: skip
     parents = PRESSED_PARENTS[model] if presses else ROOMY_PARENTS[model] + draw.randint(0, 5)
-    faults = StoreFaults(seed, vanish_rate=draw.choice((0.0, 0.7)), truncate_rate=draw.choice((0.0, 0.1)))
-    return Life(
-        tuple(requests),
-        model,
-        pool,
-        parents,
-        host,
-        draw.choice((Drafter.NGRAM, Drafter.BAD, Drafter.NONE)),
-        draw.choice((0, 1, 2 if model == "tiny" else 1)) if width > 1 else 0,
-        device,
-        streams,
-        aborts,
-        faults,
-        seed,
-    )
+    vanishing, cut = draw.choice((0.0, 0.7)), draw.choice((0.0, 0.1))
+    drafter = draw.choice((Drafter.NGRAM, Drafter.BAD, Drafter.NONE))
+    draft_layers = draw.choice((0, 1, 2 if model == "tiny" else 1)) if width > 1 else 0
+    unreadable, full = draw.choice((0.0, 0.0, 0.1)), draw.choice((0.0, 0.2))
+    faults = StoreFaults(seed, vanishing, cut, raise_rate=unreadable, failed_put_rate=full)
+    life = Life(
+        tuple(requests), model, pool, parents, host, drafter, draft_layers, device, streams, aborts, faults, seed,
+        real_time=real_time,
+    )  # fmt: skip
+    return replace(life, parents=_enough_parents(life))
+
+
+def _enough_parents(life: Life) -> int:
+    """At least as many as a lifetime has, and in which its longest request fits to its end: else it may stand still."""
+    longest = max(r.prompt_tokens + r.output_tokens for r in life.requests) + life.pool.decode_input_tokens
+    shape = PRESETS[life.model]
+    draft = replace(shape, pattern=shape.pattern[: life.draft_layers], narrow=False) if life.draft_layers else None
+
+    def holds(parents: int) -> bool:
+        sized = size_pool(shape, life.pool, parents=parents, host_parents=0, element_bytes=4, draft=draft)
+        return single_request_tokens(sized) >= longest
+
+    return next(filter(holds, count(life.parents)))
 
 
 def _pressing(draw: random.Random) -> list[WorkRequest]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -132,7 +133,7 @@ def _cut_short(folder) -> None:
     ("breaks", "told"),
     [
         (_without_a_tensor, r"tensor 'model.layers.1.mlp.up_proj.weight' is missing; expected one of shape \[48, 32\]"),
-        (_with_a_wrong_shape, r"tensor 'model.norm.weight': expected shape \[32\], found \[33\]"),
+        (_with_a_wrong_shape, r"/model.safetensors: tensor 'model.norm.weight': expected shape \[32\], found \[33\]"),
         (_cut_short, r"model.safetensors: not a whole safetensors file"),
         (lambda f: (f / "model.safetensors").unlink(), r"expected \*.safetensors files, found none"),
         (lambda f: (f / "config.json").write_text("{"), r"config.json: cannot be read"),
@@ -157,7 +158,10 @@ def _cut_short(folder) -> None:
         (_with({"rms_norm_eps": "x"}), r"rms_norm_eps: expected a positive number, found 'x'"),
         (_with({"eos_token_id": 1.5}), r"eos_token_id: expected a token or a list of them, found 1.5"),
         (_with({"num_hidden_layers": 10**9}), r"num_hidden_layers: expected at most 4096, found 1000000000"),
-        (_with_no_numbers, r"tensor 'model.norm.weight': expected finite numbers, found some that are not"),
+        (
+            _with_no_numbers,
+            r"/model.safetensors: tensor 'model.norm.weight': expected finite numbers, found some that are not",
+        ),
     ],
 )
 def test_a_broken_checkpoint_says_what_is_wrong(folder, breaks, told) -> None:
@@ -167,14 +171,28 @@ def test_a_broken_checkpoint_says_what_is_wrong(folder, breaks, told) -> None:
         load_checkpoint(folder, torch.float32)
 
 
-@pytest.mark.parametrize("cut", [0, 8, 400, 2000, 20_000, -4096, -1])
+@pytest.mark.parametrize("cut", [4, 8, 400, 2000, 20_000, -4096, -1])
 def test_a_gguf_file_that_is_cut_short_is_told(tmp_path, cut) -> None:
-    """Wherever a file ends too early, in its head or in its weights, it is named and nothing else is raised."""
+    """Wherever a file ends, in its head or in its weights, it says where, how much is missing, and the file."""
     path = tmp_path / "model.gguf"
     write_gguf(path)
-    path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(BadModel, match=r"model\.gguf: not a whole GGUF file"):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    with pytest.raises(BadModel, match=r"model\.gguf: not a whole GGUF file: at byte") as told:
         load_checkpoint(path, torch.float32)
+    at, expected, found = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?= bytes|:|$)", str(told.value))[-3:])
+    assert at + found == len(whole[:cut])
+    assert expected > found
+
+
+@pytest.mark.parametrize("begins", [b"", b"GG", b"GGML\0\0\0\0"])
+def test_a_file_that_is_no_gguf_file_says_what_it_begins_with(tmp_path, begins) -> None:
+    """Empty, too short, another format."""
+    path = tmp_path / "model.gguf"
+    path.write_bytes(begins)
+    with pytest.raises(BadModel, match=r"at byte 0: expected b'GGUF', found b'") as told:
+        load_checkpoint(path, torch.float32)
+    assert str(told.value).endswith(repr(begins[:4]))
 
 
 @pytest.mark.parametrize("breaks", [_without_a_tensor, _with_a_wrong_shape, _cut_short])

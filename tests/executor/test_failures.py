@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.executor.test_equality import PRESSED, SHARED
 from tsviz.api import open_trace
 from tsviz.engine.faults import AckFaults
 from tsviz.executor.options import Edge, Fault
+from tsviz.executor.pending import DummyPage
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.virtual import Policy, VirtualStreams
 
@@ -41,6 +43,7 @@ def life(requests, model: str, parents: int, width: int = 1) -> Life:
 
 TINY, STATE, REPLAY = life(PRESSED, "tiny", 10), life(SHARED, "tiny-state", 20), life(SHARED, "tiny-replay", 40)
 WIDE = life(SHARED, "tiny", 40, width=3)
+STORING = replace(TINY, requests=SHARED, pool=replace(TINY.pool, storage=True))
 MADE = [
     (1, TINY, {"omitted": frozenset({Edge.STORE_ZERO})}),
     (2, TINY, {"omitted": frozenset({Edge.STORE_LOAD, Edge.ZERO_LOAD})}),
@@ -54,6 +57,7 @@ MADE = [
     (15, WIDE, {"faults": frozenset({Fault.DROPPED_TOKEN})}),
     (23, TINY, {"acks": AckFaults(lost_ops=frozenset({1}))}),
     (24, TINY, {"faults": frozenset({Fault.EARLY_ACK})}),
+    (24, STORING, {"faults": frozenset({Fault.EARLY_ACK})}),
 ]
 """Number in the catalogue, lifetime, what its device does wrong."""
 
@@ -72,18 +76,39 @@ def clean(tmp_path_factory):
         key = id(lifetime)
         if key not in made:
             made[key] = tmp_path_factory.mktemp("clean") / "run"
-            assert record(lifetime, twin, made[key]).equality.is_exact
+            assert record(lifetime, twin, made[key], tmp_path_factory.mktemp("files")).equality.is_exact
         return made[key]
 
     return of
 
 
-@pytest.mark.parametrize(("number", "lifetime", "changes"), MADE, ids=[str(m[0]) for m in MADE])
+@pytest.mark.parametrize(
+    ("number", "lifetime", "changes"), MADE, ids=[f"{m[0]}{' with storage' * m[1].pool.storage}" for m in MADE]
+)
 def test_the_query_of_an_entry_finds_it_and_nothing_else(number, lifetime, changes, clean, tmp_path) -> None:
     """With the mistake the query has rows; without it none."""
-    record(with_device(lifetime, **changes), twin, tmp_path / "run")
+    record(with_device(lifetime, **changes), twin, tmp_path / "run", tmp_path / "files")
     assert found(number, tmp_path / "run") > 0
     assert found(number, clean(number, lifetime)) == 0
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "writes"),
+    [
+        (TINY, 1 * 2),  # a row at position 10, on its last page, in both layers
+        (WIDE, 2 * 2),  # a window at 23, 24 and 25: the last page of 8 holds two of them
+        (replace(TINY, fast=True), 1 * 2),
+        (life(SHARED, "tiny-sliding", 40), 1 * 2),
+        (life(SHARED, "tiny-replay", 40), 1 * 3),
+    ],
+    ids=["layer by layer", "a window of three", "one step", "a sliding layer", "a replayable layer"],
+)
+def test_a_live_row_on_the_dummy_page_ends_the_run(lifetime, writes, tmp_path) -> None:
+    """A hole in the table of the first decode is told by round and writes, and the trace has what came before."""
+    spoilt = with_device(lifetime, faults=frozenset({Fault.TABLE_HOLE}))
+    with pytest.raises(DummyPage, match=f"^round 2: {writes} writes of live rows on the dummy page; expected none$"):
+        record(spoilt, twin, tmp_path / "run")
+    assert open_trace(tmp_path / "run").sql("FROM operations WHERE kind = 'decode' AND round = 2").num_rows == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where bytes lie, how big pools are, and pages in files (`executor-rules.md` sections 6 and 7)."""
+"""Where bytes lie and how big pools are (`executor-rules.md` sections 6 and 7)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
-from tsviz.engine.port import StorageKey
 from tsviz.executor.arena import Arena, HostPool
 from tsviz.executor.layout import ByteRange, plan_layout
 from tsviz.executor.shape import BadModel, ModelShape
 from tsviz.executor.sizing import PoolOptions, parents_for_budget, single_request_tokens, size_pool
-from tsviz.executor.store import PageStore, StoreFaults
 
 SHAPE = ModelShape("FS", kv_heads=2, head_dim=8)
-KEY = StorageKey(0, "ab" * 32, 0)
 
 
 def test_blocks_lie_one_behind_the_other_from_parent_one_on() -> None:
@@ -64,31 +61,3 @@ def test_parents_are_filled_to_three_quarters(state) -> None:
         assert group.packing * group.payload_bytes >= 0.7 * layout.parent_bytes
         assert group.packing * group.stride_bytes == layout.parent_bytes
         assert group.payload_bytes <= group.stride_bytes
-
-
-def test_a_page_is_written_once_and_read_whole(tmp_path) -> None:
-    """The first put stays; another layout, a cut file and an absent key are misses."""
-    store = PageStore(tmp_path, "model", "layout")
-    store.put(KEY, b"first")
-    store.put(KEY, b"second")
-    assert store.batch_get([KEY]) == [b"first"]
-    assert PageStore(tmp_path, "model", "other layout").batch_get([KEY]) == [None]
-    assert PageStore(tmp_path, "other model", "layout").batch_exists([KEY]) == [False]
-    file = next(path for path in tmp_path.rglob("*") if path.is_file())
-    file.write_bytes(file.read_bytes()[:-1])
-    cut = PageStore(tmp_path, "model", "layout")
-    assert cut.batch_exists([KEY]) == [True]
-    assert cut.batch_get([KEY]) == [None]
-    assert cut.batch_exists([KEY]) == [False]
-    cut.put(KEY, b"anew")
-    assert cut.batch_get([KEY]) == [b"anew"]
-
-
-def test_a_page_that_vanishes_stays_gone_until_it_is_stored_anew(tmp_path) -> None:
-    """A page lost at its first read is absent, and safe once it was put again."""
-    store = PageStore(tmp_path, "model", "layout", StoreFaults(vanish_rate=1.0))
-    store.put(KEY, b"bytes")
-    assert store.batch_get([KEY]) == [None]
-    assert store.batch_exists([KEY]) == [False]
-    store.put(KEY, b"bytes")
-    assert store.batch_get([KEY]) == [b"bytes"]

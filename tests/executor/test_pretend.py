@@ -104,8 +104,21 @@ def test_tensors_of_both_sides_do_not_go_together(pretend) -> None:
         lambda t: torch.zeros(3).copy_(t, non_blocking=True),
         lambda t: torch.zeros(3, pin_memory=True).copy_(t),
         lambda t: bool((t > 0).any()),
+        lambda t: t.__setitem__(0, 2.0),
+        lambda t: t.__setitem__(torch.zeros(1, dtype=torch.long, device=NAME), 2.0),
     ],
-    ids=["item", "cpu", "mask", "nonzero", "pageable to", "pageable from", "blocking", "bool"],
+    ids=[
+        "item",
+        "cpu",
+        "mask",
+        "nonzero",
+        "pageable to",
+        "pageable from",
+        "blocking",
+        "bool",
+        "number at",
+        "number put",
+    ],
 )
 def test_what_makes_the_host_wait_is_noted(pretend, asks) -> None:
     """Numbers read back, shapes that depend on values, and copies of memory that is not pinned or waited for."""

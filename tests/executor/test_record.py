@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
 from tests.executor.conftest import tsviz
+from tsviz.executor import backups
 from tsviz.executor.order import check_ops
 from tsviz.executor.recorded_ops import read_ops
+from tsviz.executor.store import PageStore
 from tsviz.trace.reader import open_bundle
 
 RECORD = (
@@ -66,6 +69,36 @@ def test_a_draft_model_drafts(tmp_path) -> None:
     assert {n for n in layers if n is not None} == {0, 1, 2, 3}
 
 
+STORING = (*RECORD, "--model", "tiny", "--storage", "--store")
+
+
+def test_pages_of_another_model_are_not_taken(tmp_path) -> None:
+    """Two seeds and one seed in the other mode, in one store, put their pages apart; each trace tells what it ran."""
+    runs = {"one": (), "two": ("--seed", "5"), "fast": ("--mode", "fast")}
+    told = {}
+    for name, words in runs.items():
+        assert tsviz(*STORING, tmp_path / "store", *words, "--out", tmp_path / name) == 0
+        bundle = open_bundle(tmp_path / name)
+        assert not any(bundle.part("F", 0).table("transfers")["from_storage"].to_pylist())
+        told[name] = bundle.meta["device"]
+    assert len(list((tmp_path / "store").iterdir())) == 3
+    assert told["one"]["weights"] == told["fast"]["weights"] != told["two"]["weights"]
+    assert len({device["page_namespace"] for device in told.values()}) == 3
+
+
+def test_a_store_that_takes_no_pages_ends_a_recording(tmp_path, monkeypatch, capfd) -> None:
+    """One line names the page's file and why; what was recorded until then opens and says so too."""
+    monkeypatch.setattr(backups, "PUT_PAUSES_S", ())
+    monkeypatch.setattr(PageStore, "put", lambda *_, **__: os.open(tmp_path / "none" / "x", os.O_RDONLY))
+    assert tsviz(*STORING, tmp_path / "store", "--out", tmp_path / "run") == 3
+    told = capfd.readouterr().err
+    assert told.startswith(f"error: {tmp_path}/store/")
+    assert "a page could not be put into storage in 1 attempts: No such file or directory; the trace holds" in told
+    bundle = open_bundle(tmp_path / "run")
+    assert bundle.end["error"] in told
+    assert bundle.part("F", 0).last_round > 0
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -84,6 +117,12 @@ def test_a_draft_model_drafts(tmp_path) -> None:
         (("--model", "tiny", "--host-pages", "900000000"), "cpu memory: the pools need 3,"),
         (("--model", "tiny", "--layerwise"), "--layerwise needs --node P: it is the prefill node that sends"),
         (("--mode", "exact"), "--mode needs --model"),
+        (("--model", "tiny", "--store", "pages"), "--store and --storage go together: a model's storage tier is"),
+        (("--model", "tiny", "--storage", "--host-pages", "9"), "--store and --storage go together: a model's"),
+        (
+            ("--model", "tiny", "--storage", "--host-pages", "9", "--store", "/dev/null/x"),
+            "--store /dev/null/x: expected a folder that files can be written to and linked in: Not a directory",
+        ),
     ],
 )
 def test_what_cannot_run_is_told_before_anything_is_written(words, told, tmp_path, capfd) -> None:

@@ -105,7 +105,7 @@ SHIPPED = {
     "readmission-seals": {"readmission_waits", "head_of_line"},
     "mixed-stall": {"stall", "never_fits"},
     "bounded-replay": set(),
-    "prefill-decode-pair": set(),
+    "prefill-decode-pair": {"failed_transfers"},
 }
 """What the stories of traces/incidents.json say, by the name of the finding."""
 
@@ -288,6 +288,49 @@ def _decoding(scene: Opener) -> Bundle:
     s.finish("B")
     s.plan()
     return bundle_of(s)
+
+
+def test_i38_a_decode_that_waits_for_prompts_is_found(scene: Opener) -> None:
+    """I38: a prompt arrives in each of rounds 2 to 21 and A, prefilled in round 1, gets no row in those 20."""
+    s = scene([full(4)], blocks=200, budget=16, slots=32)
+    s.submit("A", 8, 64)
+    s.round()
+    for index in range(20):
+        s.submit(f"q{index}", 16, 4)
+        s.round()
+    s.round()
+    checked = check(bundle_of(s))
+    one = checked["decodes_wait"]
+    # q0 is prefilled in round 2 and waits from round 3 to 21: 19 rounds; q1 18, q2 17, q3 16, which is not more.
+    assert numbers(one) == {"rounds": 20, "requests": 4}
+    assert [str(position) for position in one.positions] == ["N/0:2", "N/0:21"]
+    assert "'A' had no row in rounds 2 to 21 (20 rounds" in one.sentence
+    assert "; mixed mode is off; 3 others longer than 16 rounds" in one.sentence
+
+
+def test_a_transfer_that_failed_is_found_on_both_sides() -> None:
+    """q4 was sent to the peer in round 8 of D and failed in front of round 14; on P it is told too."""
+    bundle = open_bundle(TRACES / "prefill-decode-pair")
+    by_part = {part.node: check_part(bundle, part, None, [BY_NAME["failed_transfers"]])[0] for part in bundle.parts}
+    assert [str(position) for position in by_part["D"].positions] == ["D/0:14"]
+    assert by_part["D"].sentence == "a transfer failed: 'q4' in front of round 14, 6 rounds after it was sent"
+    assert by_part["P"].outcome == "found"
+
+
+def test_what_can_never_be_scheduled_is_told_with_its_numbers(shared_indexes: None) -> None:
+    """mixed-stall: decodes leave 4 of the 4 tokens to the prompt, and a decode takes 1."""
+    bundle = open_bundle(TRACES / "mixed-stall")
+    part = bundle.parts[0]
+    (one,) = check_part(bundle, part, facts_of(part, build_index(part)), [BY_NAME["never_fits"]])
+    assert one.sentence.endswith("holdback + decode_input_tokens > max_scheduled_tokens (4 + 1 > 4)")
+
+
+def test_how_near_a_check_came_is_told() -> None:
+    """head-of-line: no plan breach, whose first one is a finding; nobody is retracted, 21 in 100 rounds are one."""
+    bundle = open_bundle(TRACES / "head-of-line")
+    names = ("plan_breach", "retraction_storm")
+    said = [one.sentence for one in check_part(bundle, bundle.parts[0], None, [BY_NAME[name] for name in names])]
+    assert said == ["none; the first is a finding", "none; a finding from 21 retractions in 100 rounds"]
 
 
 def test_a_sound_recording_has_no_finding(scene: Opener) -> None:

@@ -233,6 +233,22 @@ def test_example_12_readmission_waits_and_seals(real: ModuleType, tmp_path: Path
     assert view.next_mark(8, 0, -1) == 4
 
 
+def test_an_operation_is_out_until_its_first_acknowledgement(real: ModuleType, tmp_path: Path) -> None:
+    """A store of round 2 that is acknowledged in front of round 3, and again in front of 4, is out in round 2 alone."""
+    run = Example(real, tmp_path / "b", page=2, num_device_pages=17, num_host_pages=9)
+    run.submit(r1=8)
+    run.plan()
+    run.advance(run.result("r1", 7))
+    run.plan()
+    run.advance(run.stored(0))
+    run.plan()
+    run.advance(run.stored(0))
+    run.plan()
+    view = run.view()
+    assert [[out.transfer.op_id for out in view.outstanding(r)] for r in (2, 3, 4)] == [[0], [], []]
+    assert view.outstanding(2)[0].transfer.acknowledged_round == 3
+
+
 def test_an_empty_recording_can_be_looked_at(real: ModuleType, tmp_path: Path) -> None:
     """A bundle without a plan shows an empty pool and no request."""
     run = Example(real, tmp_path / "b", page=2, num_device_pages=7)

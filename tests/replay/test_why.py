@@ -91,6 +91,30 @@ def test_two_victims_gave_way_for_one_grant(known: Callable[..., Facts]) -> None
     assert why(facts, Turns(facts), "r3", 101).cause == d.RETRACTED
 
 
+def test_a_request_that_computes_again_says_since_when_and_why(known: Callable[..., Facts]) -> None:
+    """r3 lost 240 tokens in round 35, refused itself; in round 85 it has all of them to compute again."""
+    facts = known("retract-and-grant")
+    paragraph = why(facts, Turns(facts), "r3", 85).paragraph
+    assert paragraph.startswith("In round 85 r3 has a prefill row of 241 tokens, positions 0 to 241 of 241.")
+    assert "retracted in round 35 for its own refusal (needs 1 of full; 0 blocks in reach, 1 short)" in paragraph
+    assert "it came back in round 85 at position 0, 240 to compute again" in paragraph
+    assert "It holds 16 of 64 blocks: 1 request is refused pages in this round (r6)." in paragraph
+    lost = why(facts, Turns(facts), "r3", 35)
+    assert lost.paragraph.startswith("In round 35 r3 has no row: retracted for its own refusal (needs 1 of full;")
+    assert lost.tree.words == "r3: retracted this round for its own refusal"
+
+
+def test_who_keeps_others_waiting_says_so(known: Callable[..., Facts]) -> None:
+    """report holds the line of three chats in round 5; r1 seals the door for new-1 in round 195 and has no pages."""
+    facts = known("head-of-line")
+    held = one(why(facts, Turns(facts), "report", 5), "waiters")
+    assert held.words == "holds the line: 3 requests behind it are not tried (chat-2, chat-3, chat-4)"
+    assert [child.request for child in held.children] == ["chat-2", "chat-3", "chat-4"]
+    facts = known("readmission-seals")
+    sealed = why(facts, Turns(facts), "r1", 195).paragraph
+    assert "It must come back first: 1 request is sealed behind it (new-1)." in sealed
+
+
 def test_a_grant_that_cannot_join_says_so(known: Callable[..., Facts]) -> None:
     """A prefill that was granted in a round with decodes waits a round, outside mixed mode."""
     facts = known("retract-and-grant")

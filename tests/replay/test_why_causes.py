@@ -66,7 +66,7 @@ def test_scheduled(scene: Opener) -> None:
     answer = ask(s, "A")
     assert answer.cause == d.SCHEDULED
     assert one(answer, "row").numbers == {"input_tokens": 8, "begin_tokens": 0, "prefill_tokens": 8}
-    assert answer.paragraph == "In round 1 A has a row: scheduled."
+    assert answer.paragraph == "In round 1 A has a prefill row of 8 tokens, positions 0 to 8 of 8."
 
 
 def test_waits_for_bootstrap(scene: Opener) -> None:
@@ -147,6 +147,7 @@ def test_decode_holdback(scene: Opener) -> None:
     assert answer.cause == d.HOLDBACK
     holdback = {"holdback_tokens": 4, "decode_input_tokens": 2, "max_scheduled_tokens": 8}
     assert one(answer, "holdback").numbers == holdback
+    assert one(answer, "holdback").words.endswith("take 4: 4 + 4 + 2 > 8")  # a and b decode 2 tokens each
     assert answer.root == "A"
 
 
@@ -175,6 +176,10 @@ def test_head_of_line(scene: Opener) -> None:
         "chunk": 2, "chunks": 3, "computed_tokens": 16, "prefill_tokens": 24, "rounds_left": 1,
     }  # fmt: skip
     assert (answer.root, answer.since_round) == ("A", 1)
+    holder = ask(s, "A")
+    assert "It holds the line: 1 request behind it is not tried (B)." in holder.paragraph
+    assert one(holder, "progress").numbers["rounds_left"] == 1
+    assert [(b.request, b.numbers) for b in one(holder, "waiters").children] == [("B", {"rounds": 2})]
 
 
 def test_resident_prefill_blocked(scene: Opener) -> None:
@@ -228,6 +233,7 @@ def test_victim_not_quiescent(scene: Opener) -> None:
     assert (first.request, first.numbers["in_flight"], first.numbers["releasable_blocks"]) == ("A", 1, 4)
     assert "it is next" in first.words
     assert (answer.root, answer.cycle) == ("A", ())
+    assert "It would give way, but has a forward out: 1 request waits for its pages (E)." in ask(s, "A").paragraph
 
 
 def test_retracted_and_granted(scene: Opener) -> None:

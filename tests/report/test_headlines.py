@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tsviz.replay.lost.blame import Share
 from tsviz.report.headlines import headlines, tiles
 from tsviz.report.subject import Source, Subject, SubjectPart
 
@@ -54,3 +55,29 @@ def test_the_first_token_is_told_of_those_that_have_one() -> None:
     )
     assert headlines(every, PART, "")[1].says == f"Half of the requests have their first token {times}"
     assert tiles(some, "")[2].below == "in half of 31; 99 in 100: 2.00\u00a0s"
+
+
+def test_failed_requests_are_no_good_end() -> None:
+    """With 3 of 10 failed the sentence warns, with aborted ones alone, which clients wish for, it does not."""
+    grades = [headlines(source(ended, 10), PART, "")[0].grade for ended in ((10, 5, 2, 3), (10, 8, 2, 0))]
+    assert grades == ["warn", "good"]
+
+
+def test_a_figure_without_requests_says_so() -> None:
+    """No request of the part has a time per token, as on a node that only prefills."""
+    assert (tiles(source((4, 4, 0, 0), 4), "")[3].figure, tiles(source((4, 4, 0, 0), 4), "")[3].below) == (
+        "–", "no request has one here"
+    )  # fmt: skip
+
+
+def test_waits_between_tokens_are_told_where_they_are_many() -> None:
+    """30 % of the time between tokens is a wait for prefill rounds; 4 % would not be told."""
+
+    def said(share: float) -> list[str]:
+        waits = int(share * 100)
+        shares = [Share("all", "tpot", "decode_waits_for_prefill_round", waits, 100, 4, 40),
+                  Share("all", "tpot", "scheduled", 100 - waits, 100, 4, 40)]  # fmt: skip
+        return [one.says for one in headlines(source((4, 4, 0, 0), 4), SubjectPart("F", 0, [], shares), "")]
+
+    assert "30.0\u00a0% of the time between tokens is spent without a row: a prefill round 30.0\u00a0%." in said(0.3)
+    assert not any("between tokens" in one for one in said(0.04))

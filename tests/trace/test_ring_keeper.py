@@ -23,6 +23,7 @@ from tsviz.cli.main import main
 from tsviz.cli.ringing import Keepers
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
+from tsviz.replay.ring.fired import LAST, fired_round
 from tsviz.replay.ring.http import HEADER, HTTP_FILE, serve
 from tsviz.replay.ring.keeper import Told, keep
 from tsviz.replay.ring.keeping import Keeper
@@ -56,7 +57,7 @@ def ringed(real: ModuleType, tmp_path: Path) -> Callable[..., Path]:
 def test_a_recording_that_ended_is_written_out_and_the_ring_is_gone(
     ringed: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """What is older than the last quarters is dropped, which a warning says; the rest verifies from its keyframe."""
+    """What is older than the last quarters is dropped, as a warning says; the rest verifies, and opens at its end."""
     assert keep(ringed()) == 0
     bundle = open_bundle(tmp_path / "out")
     (part,) = bundle.parts
@@ -64,6 +65,7 @@ def test_a_recording_that_ended_is_written_out_and_the_ring_is_gone(
     assert verify(part, compat).complete
     told = overview(bundle)
     assert told["parts"][0]["ended"] == "ring: the recording ended"
+    assert fired_round(bundle.path) == LAST
     held = [told["parts"][0][key] for key in ("rounds", "first_round", "last_round")]
     assert held == [part.last_round - first + 1, first, part.last_round]
     (warning,) = told["warnings"]
@@ -74,10 +76,11 @@ def test_a_recording_that_ended_is_written_out_and_the_ring_is_gone(
 def test_a_condition_in_sql_writes_what_is_kept_once_for_what_happened(
     ringed: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """It fires at the first look, with the position; without `end` the end writes nothing more."""
+    """It fires at the first look, with the position, where it is opened; without `end` the end writes nothing more."""
     assert keep(ringed("sql:rounds.round = 30", seconds=1.0)) == 0
     ended = overview(open_bundle(tmp_path / "out"))["parts"][0]["ended"]
     assert ended == "ring: sql at N/0:30: rounds.round = 30"
+    assert [fired_round(tmp_path / "out", *part) for part in ((), ("N", 0), ("X", 0))] == [30, 30, 1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 

@@ -22,6 +22,7 @@ from tsviz.replay.ring.triggers import BadTrigger, check
 from tsviz.scheduler import compat
 from tsviz.trace.reader import Part, open_bundle
 from tsviz.trace.ring import OTHER_KEEPER, RingOptions, parse_ring, ring_home, segment_directories
+from tsviz.trace.segments import parse_commit
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -105,6 +106,58 @@ def test_behind_a_segment_that_is_gone_or_damaged_nothing_is_made_up(
     assert 0 < part.last_round < last_round
     how = "is missing" if damage == "missing" else "is damaged"
     assert f"behind round {part.last_round:,} segment 000003 {how}" in lost
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_of_a_damaged_first_segment_the_commits_that_hold_are_kept(
+    real: ModuleType, tmp_path: Path, kept: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bit of its calls flipped: behind a commit the rounds up to it verify, in the first one no round is left."""
+    home = ring_home(tmp_path / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tsviz.trace.writer.FLUSH_SECONDS", 0.0)
+        patch.setattr("tsviz.trace.writer._TAKE_ENTRIES", 8)
+        record(real, home, 505, tokens="identity", steps=120, ring=RingOptions(1.2e-6, None))
+    (home / "end.json").unlink()
+    (home / "recording.lock").touch()
+    first = segments(home)[0]
+    commits = [parse_commit(line) for line in (first / "commits.jsonl").read_bytes().splitlines()]
+    ends = [(each["tables"]["calls"][0], each["last_round"]) for each in commits if each and "calls" in each["tables"]]
+    held = next(end for end, last_round in ends if last_round > 2)
+    assert held < ends[-1][0], "more than one commit"
+    file = first / "calls.arrows"
+    data = bytearray(file.read_bytes())
+    data[held + 9 if kept else 200] ^= 4
+    file.write_bytes(data)
+    if kept:
+        part, lost = repaired(home, tmp_path / "new", capsys)
+        assert part.last_round == max(last_round for end, last_round in ends if end <= held)
+        assert f"behind round {part.last_round} segment 000001 is damaged ({file}: bytes 0 to " in lost
+        assert lost.endswith("; nothing that came behind it is in this trace")
+        return
+    with pytest.raises(SystemExit) as ended:
+        main(["repair", str(home), str(tmp_path / "new"), "--format", "json"])
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, row["rounds"], open_bundle(tmp_path / "new").parts[0].rows("calls")) == (0, 0, 0)
+    assert f"every round: the oldest segment is damaged ({file}: " in row["lost"]
+
+
+def test_of_a_sealed_segment_without_its_keyframe_the_rows_are_kept(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The twin's state is a table that a trace opens without: its rounds stay, and that it is lost is said."""
+    Keeper(home).step()
+    (file,) = (home / "kept").rglob("keyframes.parquet")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 4
+    file.write_bytes(data)
+    with pytest.raises(SystemExit) as ended:
+        main(["repair", str(home), str(tmp_path / "new"), "--format", "json"])
+    (row,) = json.loads(capsys.readouterr().out)
+    (part,) = open_bundle(tmp_path / "new").parts
+    assert (ended.value.code, row["rounds"]) == (0, part.last_round)
+    assert "table keyframes of segment 000002 (" in row["lost"]
+    assert part.meta["starts_at"] > 1 and part.rows("rounds") > 0 and part.rows("keyframes") == 0
 
 
 @pytest.mark.parametrize("there", ["file", "link", "folder"])

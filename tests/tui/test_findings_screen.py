@@ -90,11 +90,13 @@ async def test_enter_jumps(keys: str, round_: int, selected: int | None) -> None
             assert screen.scene.selected == selected
 
 
-async def test_another_part_is_named_and_not_gone_to() -> None:
-    """The breach is in D/0, and P/0 is on the screen."""
+async def test_another_part_without_a_way_to_it_is_named() -> None:
+    """The breach is in D/0, and P/0 is on the screen of a view that knows no other."""
     async with app_on(FakeDesk()).run_test(size=(120, 40)) as pilot:
-        screen = await opened(pilot, "enter")
-        assert screen.message == "That is in part D/0: tsviz open runs/mooncake@D/0:64"
+        await opened(pilot)
+        await pilot.press("enter")
+        await rest(pilot)
+        assert "That is in part D/0: tsviz open runs/mooncake@D/0:64" in screen_text(pilot.app)
 
 
 async def test_a_check_without_a_round_says_so() -> None:

@@ -8,9 +8,12 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.tui.desks import LOST, FakeDesk
+from tests.tui.desks import key as lost_key
 from tests.tui.fakes import FullView
 from tests.tui.helpers import compare, compare_both, rest, screen_text
-from tsviz.replay.survey.ask import Extent, Failed, Progress
+from tsviz.replay.lost.blame import Run
+from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
+from tsviz.replay.survey.ask import Extent, Failed, LostTime, Progress
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.causes import CAUSES
 from tsviz.tui.panes.known import title
@@ -59,6 +62,19 @@ async def test_other_states(name: str, answers: tuple[object, ...]) -> None:
     async with app_on(FakeDesk(lost=answers)).run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await compare_both(pilot, f"lost-{name}")
+
+
+async def test_requests_that_ended_without_a_token() -> None:
+    """Two were aborted: of their 4 s, 3 s went with the peer and 1 s before their first plan, below those of others."""
+    second = 1_000_000_000
+    phase = LostPhase("ended_without_token", 4 * second, 2, 2, (
+        LostCause("remote_transfer", 3 * second, "r4", 4, Run(20, 39, 3 * second)),
+        LostCause("before_first_plan", second, "r9", 9, Run(64, 64, second)),
+    ))  # fmt: skip
+    lost = (*LOST[:2], LostTime((LostKey("fleet", "all requests", (*lost_key("fleet", "").phases, phase)),)))
+    async with app_on(FakeDesk(lost=lost)).run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "end")
+        await compare_both(pilot, "lost-ended")
 
 
 async def test_while_it_splits() -> None:

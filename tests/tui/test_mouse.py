@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from tests.tui.fakes import FullView
-from tests.tui.helpers import settle
+from tests.tui.helpers import press, settle
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.panes.timeline import columns, label_cells
 from tsviz.tui.screens.main import MainScreen
@@ -94,7 +94,7 @@ async def test_the_wheel_steps_rounds_over_header_and_timeline() -> None:
 async def test_the_wheel_scrolls_a_pane() -> None:
     """The tables of r18 are longer than the pane."""
     async with DebuggerApp(FullView(), start_round=61).run_test(size=SIZE) as pilot:
-        screen = await settle(pilot)
+        screen = await press(pilot, "t")
         tables = screen.query_one("#inspector", Pane)
         assert tables.document.height > tables.size.height
         await wheel(pilot, tables, 1)

@@ -20,6 +20,7 @@ async def test_the_main_screen(size: str) -> None:
     """Round 64: prefills and decodes, a request that completes its prompt, transfers, a full pool."""
     async with DebuggerApp(FullView(), start_round=64).run_test(size=SIZES[size]) as pilot:
         await settle(pilot)
+        await press(pilot, "t", "1")
         compare(pilot.app, f"main-{size}")
 
 
@@ -64,6 +65,7 @@ async def test_a_view_that_offers_nothing_more() -> None:
     """Without `pool_history` the pool strip is left out."""
     async with DebuggerApp(FakeView(), start_round=64).run_test(size=(120, 40)) as pilot:
         await settle(pilot)
+        await press(pilot, "t", "1")
         await compare_both(pilot, "bare", "120x40", "80x24")
 
 

@@ -165,7 +165,7 @@ async def test_a_request_without_a_table_says_why(round_: int, request_id: str, 
         size=(120, 40)
     ) as pilot:
         await settle(pilot)
-        screen = await settle(pilot)
+        screen = await press(pilot, "t")
         screen.go(round_)
         await settle(pilot)
         text = pane_text(pilot.app, "inspector")
@@ -295,7 +295,8 @@ async def test_a_step_draws_only_the_lines_that_differ() -> None:
     """When a snapshot is the same but for its round, the list of requests draws no line again."""
     view = StillView(by_formula(HEAD, 61, 18))
     async with DebuggerApp(view, start_round=61).run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
+        await settle(pilot)
+        screen = await press(pilot, "t")
         for pane in screen.query(Pane):
             pane.lines_drawn = 0
         await press(pilot, "n")

@@ -114,7 +114,7 @@ async def test_a_click_opens_an_entry_and_another_puts_the_cursor_on_it(incident
         ("i", "request", "retracted 1 time"),
         ("t", "tables", "17 slots"),
         ("v", "retraction", "turn 2 of 2, stop 19"),
-        ("a", "admission", "lacking 1 blocks"),
+        ("a", "admission", "lacking 1"),
         ("x", "transfers", "out from before"),
         ("d", "device", "forwards around it"),
         ("e", "raw", "digest_structural"),

@@ -13,6 +13,7 @@ from tsviz.replay.why.tree import Answer, Branch
 from tsviz.tui.frame import Ask, Frame, make_listing
 from tsviz.tui.lines import Document
 from tsviz.tui.panes.header import header
+from tsviz.tui.panes.idle import idle
 from tsviz.tui.panes.phases import phases
 from tsviz.tui.panes.pool import pool
 from tsviz.tui.panes.requests import requests
@@ -59,7 +60,7 @@ def test_the_head_of_a_phase_drops_words_and_cuts_none(width: int, says: str) ->
 
 def test_what_has_no_pages_says_in_the_list_why_it_waits() -> None:
     """In 42 cells: who computes shows its numbers, who waits with nothing its cause; scheduled ones show numbers."""
-    cause = Cause("head_of_line", "behind r7 (head of line), 3 rounds", "r7", 58)
+    cause = Cause("head_of_line", "behind r7 (head of line), 3 rounds", "r7", 59)
     held = RequestLine("r7", 7, "prefilling", 512, 900, 0, 5, 32, 9, True, 0)
     waits = RequestLine("r8", 8, "waiting", 0, 640, 0, 5, 0, 4, False, 0, cause)
     partly = RequestLine("r9", 9, "decoding", 700, 640, 60, 99, 44, 4, False, 0, cause)
@@ -99,3 +100,30 @@ def test_before_verification_begins_nothing_is_called_unverified(
     """What will be verified without being asked is not told as a verdict."""
     scene = Scene(head=replace(HEAD, frontier=Frontier("none", 0)), to_verify=to_verify, verifying=verifying)
     assert says in text(header(scene, 120, 2))
+
+
+def test_an_empty_plan_says_whose_answer_it_waits_for() -> None:
+    """Two have pages with their peers and one lacks pages; without the two, nobody waits for an answer from outside."""
+    away = Cause("remote_transfer", "remote transfer, 9 rounds", "", 52)
+    peers = [RequestLine(name, at, "remote", 16, 16, 1, 5, 5, 9, False, 0, away) for at, name in enumerate("AB")]
+    lacks = RequestLine("C", 2, "waiting", 0, 16, 0, 5, 0, 9, False, 0, Cause("capacity", "no pages", "", 61))
+
+    def said(*requests: RequestLine) -> str:
+        frame = scene_of(*requests).frame
+        assert frame is not None
+        return " ".join(" ".join(each.text for each in idle(replace(frame.snapshot, rows=()), 60)).split())
+
+    assert said(*peers, lacks) == (
+        "Idle, it waits for peers that have pages of A, B. ⇄ 2 requests: remote transfer ▦ 1 request: capacity"
+    )
+    assert said(lacks) == ("Nothing was scheduled, and nobody waits for an answer from outside. ▦ 1 request: capacity")
+    assert said() == "Nothing was scheduled in this round."
+
+
+def test_an_empty_plan_that_retracted_somebody_is_not_stuck() -> None:
+    """One gave way in this round, so the next plan has pages."""
+    lacks = RequestLine("C", 2, "waiting", 0, 16, 0, 5, 0, 9, False, 0, Cause("capacity", "no pages", "", 61))
+    frame = scene_of(lacks).frame
+    assert frame is not None
+    first, *_ = idle(replace(frame.snapshot, rows=(), retracted=1), 60)
+    assert first.text.strip() == "Nothing was scheduled; 1 request gave way in this round."

@@ -141,6 +141,8 @@ class Live:
                 self._writer.close(end, compacted=False, patience_seconds=_PATIENCE_SECONDS)
             except Exception as error:
                 _tell(f"{self._writer.path}: recording stopped early: {error}")
+            except KeyboardInterrupt:  # the program ends as it would; what writes is a process of its own
+                _tell(f"{self._writer.path}: interrupted: not waited for; what was sent by then is written")
 
     def _watch_crashes(self) -> None:
         """Note an exception that nobody catches, in front of what the program does with it."""
@@ -210,7 +212,8 @@ def _crash(error: BaseException | None) -> str:
 
 
 def _tell(words: str) -> None:
+    shown = "".join(each if each.isprintable() else "\ufffd" for each in words)  # a path may hold anything
     try:
-        sys.stderr.write(f"tsviz: {words}\n")
+        sys.stderr.write(f"tsviz: {shown}\n")
     except Exception:
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .exit_codes import CliError, ExitCode
-from .output import clean
+from .output import tell
 from .rows import format_option, print_rows
 from .sheltered import load_sheltered_or_twin
 from .traces import open_place, parse_place, unreadable
@@ -58,7 +58,7 @@ def command(trace: str, versions: str | None, settings: tuple[str, ...], form: s
             finding = None if place.round is not None else find(part)
             rounds = place.round or (finding.shown_by if finding is not None else part.last_round)
             script, reason = script_of(part, module, max(1, min(rounds, part.last_round)))
-        click.echo(clean(reason), err=True)
+        tell(reason)
         several = chosen(available_versions(), versions, base)
         script.settings.update(more)
         job = job_of(script, finding.name if finding is not None else None, part.config["max_scheduled_tokens"])
@@ -70,7 +70,7 @@ def command(trace: str, versions: str | None, settings: tuple[str, ...], form: s
         raise CliError(ExitCode.QUERY_FAILED, str(error)) from error
     print_rows([_row(compared) for compared in result.versions], form)
     for sentence in _sentences(result, base, None if finding is None else finding.name):
-        click.echo(sentence, err=True)
+        tell(sentence)
 
 
 def _settings(texts: tuple[str, ...]) -> dict[str, int]:
@@ -86,7 +86,7 @@ def _settings(texts: tuple[str, ...]) -> dict[str, int]:
 
 def _tell(compared: Compared) -> None:
     where = "" if compared.round is None else f" in round {compared.round:,}"
-    click.echo(clean(f"{compared.version}: {compared.outcome}{where} {compared.note}".rstrip()), err=True)
+    tell(f"{compared.version}: {compared.outcome}{where} {compared.note}".rstrip())
 
 
 def _row(compared: Compared) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 from .rows import format_option, print_rows
 from .traces import open_place, parse_place, tell_gaps, unreadable
 from .why import decisions_of
@@ -58,8 +59,8 @@ def command(trace: str, request: str | None, by: str, form: str) -> None:
     ]  # fmt: skip
     if not rows:
         if request is not None and chosen is not None and not any(facts.life.accepted[s] for s in chosen):
-            click.echo(f"{request}: the scheduler refused it, so that it has no time to split", err=True)
+            tell(f"{request}: the scheduler refused it, so that it has no time to split")
         elif not unknown:
-            click.echo("no request of this trace has a span to split", err=True)
+            tell("no request of this trace has a span to split")
         return
     print_rows(rows, form)

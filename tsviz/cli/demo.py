@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .output import clean
+from .output import clean, tell
 from .traces import Place, open_place, unreadable
 
 _INCIDENTS = "incidents.json"
@@ -65,4 +65,5 @@ def _print_summary(name: str, entry: dict[str, Any], folder: Path) -> None:
     click.echo(f"look at    round {entry['round']}" + (f", request {entry['request']}" if entry.get("request") else ""))
     click.echo(f"made by    {entry['command']}\n")
     info.main([str(folder / name)], standalone_mode=False)
-    click.echo(f"\nopen it on a terminal: tsviz demo {name}", err=True)
+    click.echo(err=True)
+    tell(f"open it on a terminal: tsviz demo {name}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .output import clean
+from .output import tell
 from .rows import format_option, print_rows
 from .traces import Place, open_place, parse_place, unreadable
 
@@ -98,7 +98,7 @@ def _end_ranks(place: Place, ranks: Any) -> None:
 
 def _say(lines: list[str]) -> None:
     for line in lines:
-        click.echo(clean(line), err=True)
+        tell(line)
 
 
 def _merged(places: list[Place], request: str | None, limit: int) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def _merged(places: list[Place], request: str | None, limit: int) -> list[dict[s
         axis = axis_of([open_place(place)[0] for place in places])
         moments = list(islice(merge(axis, request=request), limit + 1))
     if len(moments) > limit:
-        click.echo(f"the first {limit:,} moments; --limit shows more", err=True)
+        tell(f"the first {limit:,} moments; --limit shows more")
     rows = [
         {"time_ns": m.time_ns, "node": m.label, "round": m.round, "kind": m.kind, "request": m.request, "what": m.words}
         for m in moments[:limit]

@@ -24,15 +24,18 @@ class ExitCode(IntEnum):
 
 
 class CliError(click.ClickException):
-    """Ends the command with a code; says the message, and a hint where there is one, on standard error."""
+    """Ends the command with a code; says on standard error the message, a line of it, and what there is of the rest.
 
-    def __init__(self, code: ExitCode, message: str, hint: str = "") -> None:
+    `below`: lines under the message, such as the place in a query; `hint`: what helps.
+    """
+
+    def __init__(self, code: ExitCode, message: str, hint: str = "", below: str = "") -> None:
         super().__init__(message)
         self.exit_code = int(code)  # type: ignore[misc]  # click reads it from the instance too
-        self.hint = hint
+        self.hint, self.below = hint, below
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the error, cleaned: messages quote traces and queries."""
-        for label, text in (("error", self.message), ("hint", self.hint)):
-            if text:
-                click.echo(f"{label}: " + "\n".join(map(clean, text.split("\n"))), file=file, err=True)
+        """Print the error, cleaned: messages name paths, and quote traces and queries."""
+        lines = [f"error: {self.message}", *(self.below.split("\n") if self.below else ())]
+        for line in (*lines, *([f"hint: {self.hint}"] if self.hint else ())):
+            click.echo(clean(line), file=file, err=True)

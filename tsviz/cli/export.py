@@ -10,6 +10,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .level import not_recorded
+from .output import tell
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .sql import end_without
@@ -122,7 +123,7 @@ def command(
         raise CliError(ExitCode.USAGE, str(error), "a file must be new, a directory new or empty") from error
     print_rows(rows, form)
     for words in not_recorded(paths):
-        click.echo(words, err=True)
+        tell(words)
     end_without([str(one) for one in left_out])
 
 

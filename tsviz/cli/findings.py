@@ -8,7 +8,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
-from .output import Format
+from .output import Format, tell
 from .rows import format_option, print_rows, table_of
 from .traces import Place, open_place, parse_place, tell_gaps, unreadable
 from .why import decisions_of
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tsviz.replay.findings.model import Checked
     from tsviz.replay.why.facts import Facts
     from tsviz.trace.reader import Bundle, Part
+
+
+_SENTENCE = "sentence"
 
 
 @click.command("findings", short_help="Say what is wrong in a trace, with numbers and positions.")
@@ -40,8 +43,9 @@ def command(
     tsviz findings traces/mixed-stall --all                     and what was not, and what could not be checked
     tsviz findings traces/mixed-stall --fail-on page_breach     code 6 if a page was owned twice
 
-    Every part is checked, unless TRACE names one. A check that lacks its tables is not checkable, never ok. With
-    --follow, what plans show of a recording is checked as it grows, and told once when it is found.
+    Every part is checked, unless TRACE names one. A check that lacks its tables is not checkable, never ok. A table
+    ends with the sentence of each finding, in a pipe on one line; requests and numbers are in every other --format.
+    With --follow, what plans show of a recording is checked as it grows, and told once when it is found.
     """
     from tsviz.replay.findings.scan import BY_NAME
 
@@ -63,16 +67,16 @@ def command(
     missing = sum(one.outcome == "not_checkable" for one in checked)
     nothing = missing == len(checked)
     if missing and not (everything or nothing):
-        click.echo(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why", err=True)
+        tell(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why")
     if shown:
-        print_rows([_row(one) for one in shown], form, counts="numbers")
+        print_rows([_row(one) for one in shown], form, counts="numbers", prose=_SENTENCE)
     elif form == "json":
         click.echo("[]")
     if nothing and checked:
         why = dict.fromkeys(one.sentence for one in checked)
-        click.echo(f"nothing could be checked: {'; '.join(why)}", err=True)
+        tell(f"nothing could be checked: {'; '.join(why)}")
     elif not shown:
-        click.echo("nothing found" + (" by the others" if missing else ""), err=True)
+        tell("nothing found" + (" by the others" if missing else ""))
     _fail(place.path, checked, fail_on)
 
 
@@ -85,7 +89,7 @@ def _follow(place: Place, form: Format) -> list[Checked]:
 
     require_lines(form)
     checks = [one for one in CHECKS if one.needs == RECORDED]
-    novelty = Novelty(form, sys.stdout.buffer, None)
+    novelty = Novelty(form, sys.stdout.buffer, None, prose=_SENTENCE)
     told: dict[tuple[str, str], dict[str, Any]] = {}
     until: dict[tuple[str, str, int], int] = {}
     checked: list[Checked] = []
@@ -103,7 +107,7 @@ def _follow(place: Place, form: Format) -> list[Checked]:
         if told:
             novelty.write(table_of(list(told.values()), "numbers"))
         if now.ended:
-            click.echo(f"the recording has ended: {now.rounds:,} rounds", err=True)
+            tell(f"the recording has ended: {now.rounds:,} rounds")
     return checked
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .output import Format, Held, write
+from .output import Format, Held, tell, write
 from .traces import unreadable
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def grown(paths: Sequence[str]) -> Iterator[Grown]:
     with unreadable():
         for now in growth(Path(paths[0])):
             for words in now.told:
-                click.echo(f"tsviz: {words}", err=True)
+                tell(f"tsviz: {words}")
             yield now
 
 
@@ -55,8 +55,9 @@ class Novelty:
     Numbers of submissions are left out of account: what is kept of a ring counts them anew at each look.
     """
 
-    def __init__(self, form: Format, out: Any, width: int | None) -> None:
-        self._form, self._out, self._width = form, out, width
+    def __init__(self, form: Format, out: Any, width: int | None, prose: str = "") -> None:
+        """As `output.write`."""
+        self._form, self._out, self._width, self._prose = form, out, width, prose
         self._before: Counter[str] = Counter()
         self._headed = False
 
@@ -81,7 +82,7 @@ class Novelty:
         import io
 
         text = io.BytesIO()
-        write(Held(rows), self._form, text, width=self._width)
+        write(Held(rows), self._form, text, width=self._width, prose=self._prose)
         data = text.getvalue()
         if self._headed and self._form is not Format.JSONL:
             data = data.split(b"\n", 1)[1]  # the heading was written once

@@ -10,10 +10,10 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .level import not_recorded
-from .output import BINARY, Format, Held, quiet_pipe, write
+from .output import BINARY, Format, Held, quiet_pipe, tell, write
 from .params import seconds_option
 from .rows import format_option
-from .sql import OPENER, end_without, failure, tell, terminal_width, typed
+from .sql import OPENER, end_without, failure, terminal_width, typed
 from .traces import parse_position, traces_or_parts
 
 if TYPE_CHECKING:

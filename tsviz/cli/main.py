@@ -17,7 +17,7 @@ try:
     from tsviz.version import __version__
 
     from .exit_codes import CliError, ExitCode
-    from .output import quiet_pipe
+    from .output import clean, quiet_pipe, tell
 except KeyboardInterrupt:  # ctrl-C before `main` can answer it
     print("interrupted", file=sys.stderr)
     raise SystemExit(130) from None
@@ -119,11 +119,13 @@ def _ended(error: BaseException) -> Any:
     if isinstance(error, click.Abort):
         return _interrupted(error)
     if isinstance(error, click.ClickException):
+        if not isinstance(error, CliError):
+            error.message = "\n".join(map(clean, error.message.split("\n")))  # type: ignore[misc]  # choices: lines
         error.show()
         return error.exit_code if isinstance(error, CliError) else ExitCode.USAGE
     if isinstance(error, OSError):
         # Whatever a command reads, it answers for itself; what is left is what it writes.
-        click.echo(f"error: {error.filename or 'standard output'}: {error.strerror or error}", err=True)
+        tell(f"error: {error.filename or 'standard output'}: {error.strerror or error}")
         _discard_output()
         return ExitCode.QUERY_FAILED
     raise error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
-from .output import clean
+from .output import clean, tell
 from .params import OutputPath, seconds_option
 from .rows import format_option, print_rows
 from .schedulers import NAMES, load_scheduler
@@ -88,7 +88,7 @@ def command(trace: str, condition: str, out: Path, time_limit: float, scheduler:
         raise CliError(ExitCode.TIMEOUT, "stopped before any smaller run showed it", "give it --time-limit") from None
     seconds = time.monotonic() - began
     for left_out in scenario.left_out:
-        click.echo(f"not carried over: {left_out}", err=True)
+        tell(f"not carried over: {left_out}")
     meta = {
         "tool": "tsviz minimize", "command": ["tsviz", *sys.argv[1:]], "predicate": predicate.text,
         "workload": {"kind": "scenario", "from": bundle.name},
@@ -96,7 +96,7 @@ def command(trace: str, condition: str, out: Path, time_limit: float, scheduler:
     recorded_with, shown = _record(found, recorder, predicate, out, meta)
     row = _row(scenario, found) | {"recorded_with": recorded_with, "seconds": round(seconds, 1)}
     print_rows([row], form)
-    click.echo(clean(shown), err=True)
+    tell(shown)
 
 
 def _stop_flag(deadline: float) -> Callable[[], bool]:

@@ -44,7 +44,7 @@ _OPTIONS = (
         help="With --width: the model's first N layers, or another model of the same vocabulary, say the candidates;"
         " without it they are what followed the last two tokens before.",
     ),
-    click.option("--store", type=OutputPath(file_okay=False), help="With --storage: folder of the file store."),
+    click.option("--store", type=OutputPath(file_okay=False), help="With --storage: folder of the files of pages."),
     click.option(
         "--node", type=click.Choice(("P", "D")),
         help="One node of a pair: P prefills and listens, D decodes and connects. Give both the same options.",
@@ -96,6 +96,8 @@ def check_model_options(context: click.Context, model: Mapping[str, Any], worklo
         return
     if (workload is None) == (not model["prompts"]):
         raise click.UsageError("--model needs either --workload or --prompt")
+    if given("store") != given("storage"):
+        raise click.UsageError("--store and --storage go together: a model's storage tier is a folder of files")
     if (model["node"] is None) != (model["peer"] is None):
         raise click.UsageError("--node and --peer go together: a node needs its peer")
     if model["peer"] is not None:

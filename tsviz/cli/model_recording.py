@@ -70,7 +70,7 @@ class ModelRecording:
         from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
         from tsviz.executor.options import DeviceOptions
         from tsviz.executor.pending import DummyPage
-        from tsviz.executor.store import PageStore
+        from tsviz.executor.store import StorageFailed
         from tsviz.executor.telling import TraceSink
 
         setup, sink, clock = self._setup, TraceSink(), MonotonicClock()
@@ -81,7 +81,8 @@ class ModelRecording:
             "device": {
                 "model": options["model"], "mode": options["mode"], "dtype": options["dtype"],
                 "streams": options["streams"], "layers": loaded.model.shape.pattern, **loaded.told,
-                **({} if options["draft"] is None else {"draft": options["draft"]}),
+                "weights": loaded.weights, "page_namespace": setup.namespace,
+                **({} if setup.draft is None else {"draft": options["draft"], "draft_weights": setup.draft_weights}),
                 "decode": how_decoded(loaded.model),
             },
         }  # fmt: skip
@@ -99,9 +100,6 @@ class ModelRecording:
                 return sink.recorder
 
             remote = self._remote(clock)
-            store = None
-            if options["store"] is not None:
-                store = PageStore(options["store"], repr((loaded.told, options["dtype"])), sized.layout.signature)
             engine = Engine(
                 recording_module(setup.module, open_recorder, observed=level == "decisions"), loaded.model, sized,
                 Arrivals(fit_vocabulary(workload, loaded.model.shape.vocabulary).requests), clock,
@@ -111,8 +109,8 @@ class ModelRecording:
                     ),
                     max_rounds=plan.max_rounds, stop=stop,
                 ),
-                streams=self._make_streams(clock), store=store, watcher=sink, observer=_Arrivals(sink), remote=remote,
-                draft=setup.draft, graphs=decode_graphs() if options["streams"] == "cuda" else None,
+                streams=self._make_streams(clock), store=setup.store, watcher=sink, observer=_Arrivals(sink),
+                remote=remote, draft=setup.draft, graphs=decode_graphs() if options["streams"] == "cuda" else None,
             )  # fmt: skip
             loop = engine.loop
             stop.told = lambda: f", {loop.live} live, {loop.generated_tokens:,} tokens, {loop.not_arrived:,} to come"
@@ -133,6 +131,9 @@ class ModelRecording:
         except DummyPage as error:
             failed = str(error)
             raise CliError(ExitCode.INVARIANT_BREACH, f"{failed}; the trace holds what led to it") from error
+        except StorageFailed as error:
+            failed = str(error)
+            raise CliError(ExitCode.TRACE_UNREADABLE, f"{failed}; the trace holds what came before") from error
         except BaseException as error:
             failed = f"{type(error).__name__}: {error}"
             raise

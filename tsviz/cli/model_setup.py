@@ -16,13 +16,17 @@ from .run_options import RunPlan
 
 if TYPE_CHECKING:
     from tsviz.executor.models import LoadedModel
+    from tsviz.executor.store import PageStore
 
 _DEFAULT_MIB = 256
 _WORKSPACE_BYTES = 1 << 20
 
 
 class ModelSetup:
-    """Loads the model and sizes the pools when it is made."""
+    """Loads the model and sizes the pools when it is made, and opens its store.
+
+    `namespace` is what its pages are of: two runs with the same one may use each other's.
+    """
 
     def __init__(self, options: Mapping[str, Any], plan: RunPlan, module: Any, *, pages_given: bool) -> None:
         """Raises CliError: torch or the model is missing or bad, the pool is too small, the scheduler refuses."""
@@ -33,6 +37,7 @@ class ModelSetup:
                 ExitCode.USAGE, "--model needs torch, which is not installed", "pip install 'tsviz[executor]'"
             ) from None
         from tsviz.executor.arena import NoMemory
+        from tsviz.executor.identity import page_namespace
         from tsviz.executor.memory import check_memory
         from tsviz.executor.shape import BadModel
 
@@ -49,9 +54,15 @@ class ModelSetup:
                 options["model"], seed=plan.workload.seed, dtype=options["dtype"], fast=options["mode"] == "fast",
                 device=device,
             )  # fmt: skip
-            self.draft = self._load_draft(device)
+            drafts = self._load_draft(device)
+            self.draft = None if drafts is None else drafts.model
+            self.draft_weights = "" if drafts is None else drafts.weights
             self.sized = self._size(pages_given=pages_given)
             check_memory(self.sized, device)
+            self.namespace = page_namespace(
+                self.loaded.model, self.loaded.weights, self.sized, draft=self.draft, draft_weights=self.draft_weights
+            )
+            self.store = self._open_store()
         except (BadModel, NoMemory, ValueError) as error:
             raise CliError(ExitCode.USAGE, str(error)) from error
 
@@ -84,7 +95,7 @@ class ModelSetup:
             "more --pages or --memory, or a smaller workload (--scale)",
         )
 
-    def _load_draft(self, device: str) -> Any:
+    def _load_draft(self, device: str) -> LoadedModel | None:
         from tsviz.executor.drafting import check_draft
         from tsviz.executor.models import load_draft
 
@@ -95,8 +106,24 @@ class ModelSetup:
             options["draft"], model, seed=self.plan.workload.seed, dtype=options["dtype"],
             fast=options["mode"] == "fast", device=device,
         )  # fmt: skip
-        check_draft(model.shape, draft.shape, self.plan.scheduler.decode_input_tokens)
+        check_draft(model.shape, draft.model.shape, self.plan.scheduler.decode_input_tokens)
         return draft
+
+    def _open_store(self) -> PageStore | None:
+        """Return the store of this model's pages, where there is to be one. Raises CliError where none can be."""
+        from tsviz.executor.store import PageStore
+
+        if (folder := self.options["store"]) is None:
+            return None
+        store = PageStore(folder, self.namespace, self.sized.layout.signature)
+        try:
+            store.check()
+        except OSError as error:
+            raise CliError(
+                ExitCode.USAGE, f"--store {folder}: expected a folder that files can be written to and linked in:"
+                f" {error.strerror or error}",
+            ) from error  # fmt: skip
+        return store
 
     def _size(self, *, pages_given: bool) -> Any:
         from tsviz.executor.sizing import PoolOptions, parents_for_budget, size_pool, with_role

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from .exit_codes import CliError, ExitCode
 from .traces import Place, open_place, parse_place, unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tsviz.tui.opening import Subject
 
 THEMES = ("dark", "light", "deuteranopia", "deuteranopia-light", "tritanopia", "tritanopia-light", "plain")
@@ -31,7 +34,8 @@ def command(trace: str, request: str | None, compare: str, follow: bool, theme: 
     """Open TRACE[@[NODE/RANK:]ROUND[.STOP]] on the terminal. `?` lists the keys.
 
     A trace that is being written is shown as far as it is committed; F follows it, pauses and catches up. Of a flight
-    recorder, OUT.ring, that is what is kept.
+    recorder, OUT.ring, that is what is kept, from its last round on; what one wrote is opened at the round at which its
+    trigger fired, or at the end.
     """
     open_terminal(parse_place(trace), request, compare, follow=follow, theme=theme)
 
@@ -49,6 +53,7 @@ def open_terminal(
         require_terminal()
     except NoTerminal as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
+    from tsviz.replay.ring.fired import LAST, fired_round
     from tsviz.trace.ring import ring_at
     from tsviz.tui.app import Crashed, run
     from tsviz.tui.leaving import leave_at_once, threads_left
@@ -57,21 +62,27 @@ def open_terminal(
     if ring is None and not os.path.exists(place.path / "bundle.json"):  # noqa: PTH110 (raises for a loop of links)
         open_place(place, derive=False)  # it says what is wrong, without a screen that comes and goes
 
-    def opening() -> Subject:
-        return _of_trace(place) if ring is None else _of_ring(place, ring)
+    def opening(of: Place = place) -> Subject:
+        return _of_trace(of) if ring is None else _of_ring(of, ring)
+
+    def other(part: str) -> Callable[[], Subject]:
+        node, _, rank = part.rpartition("/")
+        return partial(opening, Place(place.path, node, int(rank)))
 
     broken: CliError | None = None
     follow = follow and place.round is None
     try:
         run(
             opening,
-            start_round=place.round or (-1 if follow else 1),
+            start_round=place.round
+            or (LAST if follow or ring is not None else fired_round(place.path, place.node, place.rank)),
             start_stop=place.stop,
             request=request,
             compare=compare,
             follow=follow,
             name=place.path.name,
             theme=theme,
+            others=other,
         )
     except CliError as error:
         broken = error
@@ -93,13 +104,15 @@ def _of_trace(place: Place) -> Subject:
     from tsviz.tui.opening import Subject
 
     bundle, part = open_place(place, derive=False)
-    with unreadable():
-        view = open_view(bundle, part.node, part.rank, wait=False)
     follower = None
-    if view.head.live:
-        from tsviz.replay.follow import Follower
+    with unreadable():
+        if part.live:
+            from tsviz.replay.follow import Follower
 
-        follower = Follower(place.path, part.node, part.rank)
+            follower = Follower(place.path, part.node, part.rank)
+            view = follower.view()
+        else:
+            view = open_view(bundle, part.node, part.rank, wait=False)
     return Subject(view, TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)), follower)
 
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import BinaryIO
 
+import click
+
 from tsviz.query.writing import Form, write_rows
 from tsviz.query.writing import Held as Held
 from tsviz.query.writing import Rows as Rows
@@ -46,16 +48,24 @@ def clean(text: str) -> str:
     return text.translate(_CLEAN)
 
 
-def write(rows: Rows, form: Format, out: BinaryIO, *, width: int | None = None) -> tuple[str, ...]:
+def tell(text: str) -> None:
+    """Say a line on standard error, cleaned: it names paths and quotes traces."""
+    click.echo(clean(text), err=True)
+
+
+def write(
+    rows: Rows, form: Format, out: BinaryIO, *, width: int | None = None, prose: str = ""
+) -> tuple[str, ...]:  # fmt: skip
     """Write all rows; return what a person should be told on standard error.
 
     `width` is that of the terminal in cells, None where there is none: a table is cut to it, and CSV to a terminal is
-    cleaned. Raises `pa.ArrowException` if a format cannot hold a type.
+    cleaned. `prose` names a column of sentences, which a table does not cut, and shows as its last. Raises
+    `pa.ArrowException` if a format cannot hold a type.
     """
     if form is Format.TABLE:
         from .table import write_table
 
-        return write_table(rows, out, width)
+        return write_table(rows, out, width, prose)
     write_rows(rows, Form(form.value), out, shown=str if width is None else clean)
     return ()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 from .params import OutputPath
 from .traces import unreadable, whole_traces
 from .writing import writing
@@ -26,4 +27,4 @@ def command(trace: str, file: Path) -> None:
             size = pack(path, file)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    click.echo(f"{file}: {size:,} bytes", err=True)
+    tell(f"{file}: {size:,} bytes")

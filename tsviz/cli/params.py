@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from .output import clean
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,7 +38,8 @@ class OutputPath(click.Path):
         if shown := not_utf8(path.absolute()):
             self.fail(f"{shown}: expected names in UTF-8, which Arrow needs, found bytes that are none", param, ctx)
         if (bundle := enclosing_bundle(path)) is not None:
-            self.fail(f"{path}: expected a path outside every bundle, found the bundle {bundle}", param, ctx)
+            words = f"{path}: expected a path outside every bundle, found the bundle {bundle}"
+            self.fail(clean(words), param, ctx)
         return path
 
 

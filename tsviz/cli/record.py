@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from .exit_codes import CliError, ExitCode
 from .level import DECISIONS, LEVELS, PLANS, level_option
 from .model_options import MODEL_NAMES, check_model_options, model_options
+from .output import tell
 from .params import OutputPath
 from .retaining import retain_option, retention_of, tell_removed
 from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
@@ -136,16 +137,16 @@ def command(
     finally:
         stop.clear()
     seconds = time.monotonic() - began
-    click.echo(f"{out}: recorded in {seconds:.1f} s", err=True)
+    tell(f"{out}: recorded in {seconds:.1f} s")
     tell_removed(out)
     stop.let_go()
     said = keepers.wait(patience_s=None)
     for words in said:
-        click.echo(words, err=True)
+        tell(words)
     if flight is not None and not said and not out.exists():
-        click.echo(f"{out}: {nothing_kept(recording.homes)}", err=True)
+        tell(f"{out}: {nothing_kept(recording.homes)}")
     for reason, count in requests.skipped.items():
-        click.echo(f"{count} input rows skipped: {reason}", err=True)
+        tell(f"{count} input rows skipped: {reason}")
     print_rows([_summary_row(None if flight else out, name, summary) for name, summary in summaries.items()], form)
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
@@ -179,11 +180,12 @@ def record_model(
     finally:
         stop.clear()
     for answer in answers if model["prompts"] else ():
-        click.echo(f"{answer.request_id}: {answer.text}", err=True)
+        for line in f"{answer.request_id}: {answer.text}".split("\n"):
+            tell(line)
     for line in recording.failures:
-        click.echo(f"{out}: {line}", err=True)
+        tell(f"{out}: {line}")
     share = cost["device_rows_ns"] / max(1, cost["run_ns"])
-    click.echo(f"{out}: recorded; the device's rows took {share:.2%} of the run", err=True)
+    tell(f"{out}: recorded; the device's rows took {share:.2%} of the run")
     print_rows([_summary_row(out, f"{setup.node}/0", summary)], form)
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")

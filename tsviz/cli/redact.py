@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .traces import open_recorded, parse_place, unreadable, whole_traces
@@ -46,7 +47,7 @@ def command(trace: str, out: Path | None, check: bool, form: str) -> None:
         except CannotRecord as error:
             raise CliError(ExitCode.USAGE, str(error)) from error
         for words in said:
-            click.echo(f"left out: {words}", err=True)
+            tell(f"left out: {words}")
     with unreadable():
         left = survey(open_bundle(out) if out is not None else bundle)
     print_rows([asdict(row) for row in left], form)

@@ -12,6 +12,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .findings import check
+from .output import tell
 from .params import OutputPath
 from .traces import Place, open_place, parse_place, unreadable
 from .writing import cannot_write
@@ -61,7 +62,7 @@ def command(trace: str, out: Path | None, recorded_only: bool) -> None:
         return
     target = out or Path(f"{place.path.resolve().name}.html")
     _write(target, html)
-    click.echo(f"{target}: {len(html.encode()) / 1e6:.2f} MB", err=True)
+    tell(f"{target}: {len(html.encode()) / 1e6:.2f} MB")
 
 
 def subject_of(place: Place, bundle: Bundle, parts: Sequence[Part], recorded_only: bool) -> Subject:

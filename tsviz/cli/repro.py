@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .exit_codes import CliError, ExitCode
-from .output import clean
+from .output import tell
 from .params import OutputPath
 from .sheltered import load_sheltered_or_twin
 from .traces import open_place, parse_place, unreadable
@@ -48,6 +48,6 @@ def command(trace: str, out: Path | None) -> None:
         except OSError as error:
             raise CliError(ExitCode.USAGE, f"{out}: cannot be written: {error.strerror}") from error
     kind = "closed loop" if made.closed_loop else "recorded calls"
-    click.echo(f"{kind}: {clean(made.reason)}", err=True)
+    tell(f"{kind}: {made.reason}")
     shows = "nothing by name" if made.finding is None else made.finding.sentence
-    click.echo(f"shows: {clean(shows)}", err=True)
+    tell(f"shows: {shows}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 
 if TYPE_CHECKING:
     from tsviz.trace.retention import Retention
@@ -45,4 +46,4 @@ def tell_removed(recording: Path) -> None:
     except TraceError as error:
         said = [f"not known: {error}"]
     for words in said:
-        click.echo(f"tsviz: removed beside {recording}: {words}", err=True)
+        tell(f"tsviz: removed beside {recording}: {words}")

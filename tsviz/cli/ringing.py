@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 
 if TYPE_CHECKING:
     from tsviz.trace.ring import RingOptions
@@ -98,7 +99,7 @@ class Keepers:
             try:
                 self._processes[home] = start_keeper(home, told=self._told and home == homes[0])
             except OSError as error:
-                click.echo(f"tsviz: no keeper for {home}: {error}", err=True)
+                tell(f"tsviz: no keeper for {home}: {error}")
 
     def pull(self, reason: str) -> None:
         """Have every ring written out."""
@@ -134,7 +135,7 @@ class Keepers:
                     if not waiting and time.monotonic() - began >= _SAY_SECONDS:
                         waiting = True
                         words = f"waiting for the keeper of {home} to look at the rest and write out what is kept"
-                        click.echo(f"tsviz: {words} ({most})", err=True)
+                        tell(f"tsviz: {words} ({most})")
             if process.poll() is None:
                 said.append(f"{home}: its keeper (process {process.pid}) still writes out what is kept")
             elif process.returncode == OTHER_KEEPER:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .output import BINARY, Format, write
+from .output import BINARY, Format, tell, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,13 +35,13 @@ def table_of(rows: Sequence[dict[str, Any]], counts: str = "") -> pa.Table:
     return pa.table({name: told if name == counts else [row[name] for row in rows] for name in rows[0]})
 
 
-def print_rows(rows: Sequence[dict[str, Any]], form: str, *, counts: str = "") -> None:
-    """Write rows in a format (`table_of` says which); notes for people go to standard error."""
+def print_rows(rows: Sequence[dict[str, Any]], form: str, *, counts: str = "", prose: str = "") -> None:
+    """Write rows in a format (`table_of` and `write` say which); notes for people go to standard error."""
     table = table_of(rows, counts)
     kind = Format(form)
     out = sys.stdout.buffer
     people = kind not in BINARY and sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if people else None
     sys.stdout.flush()
-    for note in write(table.to_reader(), kind, out, width=width):
-        click.echo(note, err=True)
+    for note in write(table.to_reader(), kind, out, width=width, prose=prose):
+        tell(note)

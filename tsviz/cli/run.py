@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from .exit_codes import CliError, ExitCode
 from .level import CALLS, PLANS, level_option
+from .output import tell
 from .params import OutputPath
 from .retaining import retain_option, retention_of, tell_removed
 from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
@@ -89,14 +89,14 @@ def command(
         keepers.look(rings)
         said = keepers.wait(os.waitstatus_to_exitcode(status))
         for words in said:
-            click.echo(f"tsviz: {words}", err=True)
+            tell(f"tsviz: {words}")
     bundles = [path for name in bundle_paths(out) for path in (name, *later(name, keep)) if path.exists()]
     for path in bundles:
         _finish(path, quiet)
         if not quiet:
             tell_removed(path)
     if not bundles and not said and not quiet and not os.fstat(failed).st_size:
-        click.echo(f"tsviz: {_nothing(rings)}", err=True)
+        tell(f"tsviz: {_nothing(rings)}")
     vanish(status)
 
 
@@ -173,15 +173,19 @@ def _finish(path: Path, quiet: bool) -> None:
     from tsviz.trace.lock import ALIVE, recorder_of
     from tsviz.trace.reader import open_bundle
 
-    words: list[Any]
+    from .writing import not_compacted, rounds_of
+
+    words: list[str]
     _await(path)
     try:
         bundle = open_bundle(path)
+        words = [rounds_of(bundle)]
         if bundle.end is not None:
-            for part in bundle.parts:
-                compact.compact_part(part.directory)
-            bundle = open_bundle(path)
-        words = [f"{part.node}/{part.rank}: {part.last_round:,} rounds" for part in bundle.parts]
+            try:
+                for part in bundle.parts:
+                    compact.compact_part(part.directory)
+            except OSError as error:
+                words.append(not_compacted(error))
         if recorder_of(path) == ALIVE:
             words.append("still being written")
         elif bundle.end is None:
@@ -191,4 +195,4 @@ def _finish(path: Path, quiet: bool) -> None:
         if not (path / layout.BUNDLE_FILE).exists():
             words = ["nothing was recorded: its process ended before the first call"]
     if not quiet:
-        print(f"tsviz: {path}: {'; '.join(words)}", file=sys.stderr)
+        tell(f"tsviz: {path}: {'; '.join(words)}")

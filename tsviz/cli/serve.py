@@ -8,6 +8,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .open_ import THEMES
+from .output import tell
 from .traces import open_place, parse_place
 
 _PORT = 8765
@@ -45,5 +46,5 @@ def command(trace: str, port: int, request: str | None, follow: bool, theme: str
             ExitCode.USAGE, f"the browser bridge is not installed ({error.name})", "pip install 'tsviz[serve]'"
         ) from error
     click.echo(server.guard.address)
-    click.echo("Ctrl-C ends it. The address is worth one visit.", err=True)
+    tell("Ctrl-C ends it. The address is worth one visit.")
     server.run()

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 from .params import OutputPath
 from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
@@ -50,4 +51,4 @@ def command(trace: str, rounds: str, out: Path, form: str) -> None:
         words = (
             f"there is no keyframe at its start ({sliced.no_keyframe}): it opens and steps, but cannot be re-executed"
         )
-        click.echo(words, err=True)
+        tell(words)

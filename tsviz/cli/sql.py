@@ -15,7 +15,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
 from .level import not_recorded, without_decisions
-from .output import BINARY, Format, Held, clean, quiet_pipe, write
+from .output import BINARY, Format, Held, clean, quiet_pipe, tell, write
 from .params import seconds_option
 from .traces import traces_or_parts
 
@@ -242,11 +242,12 @@ def failure(problem: Problem, sql: str) -> CliError:
         Kind.MEMORY: "give it more with --memory, or ask for less",
         Kind.REFUSED: "tsviz sql reads and nothing else",
     }
-    message = problem.message
+    # The engine says some things in lines; of a trace there is one, which may name a path that has lines.
+    message, _, below = (problem.message, "", "") if problem.kind is Kind.TRACE else problem.message.partition("\n")
     if problem.at is not None:
-        message += "\n" + caret(sql, *problem.at)
+        below = "\n".join(filter(None, (below, caret(sql, *problem.at))))
     hint = "did you mean " + ", ".join(problem.candidates) if problem.candidates else hints.get(problem.kind, "")
-    return CliError(codes.get(problem.kind, ExitCode.QUERY_FAILED), message, hint)
+    return CliError(codes.get(problem.kind, ExitCode.QUERY_FAILED), message, hint, below)
 
 
 def caret(sql: str, first: int, length: int) -> str:
@@ -311,8 +312,3 @@ def _find(name: str) -> Described:
 def terminal_width() -> int | None:
     """Return the width of the terminal on standard output; None where there is none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def tell(text: str) -> None:
-    """Say a line on standard error, cleaned."""
-    click.echo(clean(text), err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -19,23 +19,36 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _CELL_WIDTH = 48
+_PROSE_WIDTH = 24
+"""A column of sentences is at least so wide, where the terminal is narrow."""
 _GAP = 2
 
 
-def write_table(rows: Rows, out: BinaryIO, width: int | None) -> tuple[str, ...]:
-    """Write the rows as a table of `width` cells, unbounded for None. Returns a note if columns were left out."""
-    body = [tuple(shown(v, width) for v in row) for batch in rows for row in values(batch)]
-    heads = [cut(clean(name), width) for name in rows.schema.names]
+def write_table(rows: Rows, out: BinaryIO, width: int | None, prose: str = "") -> tuple[str, ...]:
+    """Write the rows as a table of `width` cells, unbounded for None. Returns a note if columns were left out.
+
+    `prose`: a column of sentences, the last one that is meant for people. It is not cut: where there is a width it goes
+    on below, and where there is none a row is one line.
+    """
+    names = rows.schema.names
+    told = names.index(prose) if prose in names else len(names)
+    cells = [None if at == told else width for at in range(len(names))]
+    body = [tuple(map(shown, row, cells)) for batch in rows for row in values(batch)]
+    heads = [cut(clean(name), width) for name in names]
     widths = [max((cell_len(row[i]) for row in body), default=0) for i in range(len(heads))]
     widths = [max(w, cell_len(head)) for w, head in zip(widths, heads, strict=True)]
-    count = fitting(widths, width)
+    if told < len(widths) and width is not None:
+        left = width - sum(each + _GAP for each in widths[:told]) - _GAP
+        widths[told] = min(widths[told], max(left, _PROSE_WIDTH))
+    count = fitting(widths[: told + 1], width)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
-    for head, field in zip(heads[:count], rows.schema, strict=False):
-        table.add_column(Text(head), justify="right" if _is_number(field.type) else "left", no_wrap=True)
+    for at, (head, field) in enumerate(zip(heads[:count], rows.schema, strict=False)):
+        justify: Literal["left", "right"] = "right" if _is_number(field.type) else "left"
+        table.add_column(Text(head), justify=justify, no_wrap=at != told or width is None, overflow="fold")
     for row in body:
         table.add_row(*(Text(cell) for cell in row[:count]))
     render(table, out, width, sum(widths[:count]) + _GAP * count)
-    if count < len(heads):
+    if count < min(told + 1, len(heads)):
         return (f"{count} of {len(heads)} columns shown; select fewer, or use --format json or csv",)
     return ()
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from .exit_codes import CliError, ExitCode
+from .output import tell
 from .progress import clear_progress, parts_progress
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def open_place(place: Place, *, derive: bool = True) -> tuple[Bundle, Part]:
         if derive and needs_plans(bundle):
             bundle, _ = fill(bundle, progress=parts_progress())
             clear_progress()
-            click.echo(f"{place.path}: calls were recorded; their plans were made again and compared", err=True)
+            tell(f"{place.path}: calls were recorded; their plans were made again and compared")
     return bundle, _part_of(bundle, place)
 
 
@@ -145,7 +144,7 @@ def tell_gaps(parts: Sequence[Part]) -> None:
     with unreadable():
         said = gaps_of(parts)
     for words in said:
-        click.echo(words, err=True)
+        tell(words)
 
 
 def gaps_of(parts: Sequence[Part]) -> list[str]:

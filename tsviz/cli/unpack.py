@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 from .params import OutputPath
 from .traces import unreadable
 from .writing import writing
@@ -26,4 +27,4 @@ def command(file: Path, out: Path, limit_bytes: int) -> None:
             size = unpack(file, out, limit_bytes=limit_bytes)
     except CannotRecord as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
-    click.echo(f"{out}: {size:,} bytes", err=True)
+    tell(f"{out}: {size:,} bytes")

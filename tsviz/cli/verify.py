@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 from .progress import clear_progress, rounds_progress
 from .rows import format_option, print_rows
 from .schedulers import NAMES
@@ -59,7 +60,7 @@ def command(trace: str, scheduler: str, form: str) -> None:
         rows.append(row)
         clear_progress()
         for words in found.lost.words():
-            click.echo(f"{name}: {words}", err=True)
+            tell(f"{name}: {words}")
     print_rows(rows, form)
     if diverged:
         raise CliError(ExitCode.DIVERGENCE, f"{place.path}: the {scheduler} scheduler does not make these plans")
@@ -73,5 +74,5 @@ def _who(scheduler: str, parts: Sequence[Part]) -> str:
     if click.get_current_context().get_parameter_source("scheduler") is not ParameterSource.DEFAULT:
         words = f"--with real: the real package cannot begin at round {start}, where this slice does; say --with twin"
         raise CliError(ExitCode.USAGE, words)
-    click.echo(f"a slice from round {start}: only the twin can re-execute it (--with twin)", err=True)
+    tell(f"a slice from round {start}: only the twin can re-execute it (--with twin)")
     return "twin"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 from .params import OutputPath
 from .rows import format_option, print_rows
 from .schedulers import NAMES
@@ -129,10 +130,8 @@ def _refusals() -> Iterator[None]:
 
 
 def _say(lines: list[str]) -> None:
-    from .output import clean
-
     for line in lines:
-        click.echo(clean(line), err=True)
+        tell(line)
 
 
 def _asked(axes: tuple[str, ...], where: str | None) -> tuple[list[Axis], Predicate | None]:
@@ -213,7 +212,7 @@ def _record(ready: Study, changes: list[Change], bundle: Bundle, part: Part, sch
         end = {"parts": {f"{part.node}/{part.rank}": ended}, "error": None}
     finally:
         writer.close(end)
-    click.echo(f"{out}: recorded", err=True)
+    tell(f"{out}: recorded")
     return outcome
 
 

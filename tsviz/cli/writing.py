@@ -8,8 +8,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .exit_codes import CliError, ExitCode
+
+if TYPE_CHECKING:
+    from tsviz.trace.reader import Bundle
 
 _OF_THE_DISK = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 """What only happens to who writes."""
@@ -47,14 +51,40 @@ def stopped(out: Path, error: Exception, *, ring: bool = False) -> str:
 
     `ring`: it was a flight recorder.
     """
+    if not ring and (closed := _closed(out)):
+        return f"{out}: {not_compacted(error)}; {closed}"
     left = "its keeper writes out what was kept until then" if ring else _left(out)
     return f"{out}: recording stopped: {_reason(error)}; {left}"
+
+
+def not_compacted(error: Exception) -> str:
+    """Return that what was recorded and closed could not be compacted, why, and what there is all the same."""
+    place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+    return f"not compacted ({place}{_reason(error)}), so that it is larger and slower to read; nothing of it is lost"
 
 
 def _reason(error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     return os.strerror(error.errno) if error.errno in _OF_THE_DISK else error.strerror or str(error)
+
+
+def _closed(out: Path) -> str:
+    """Return how many rounds a recording has that was closed; nothing for one that was not."""
+    from tsviz.trace.errors import TraceError
+    from tsviz.trace.lock import ALIVE, recorder_of
+    from tsviz.trace.reader import open_bundle
+
+    try:
+        bundle = None if recorder_of(out) == ALIVE else open_bundle(out)
+    except (TraceError, OSError):
+        return ""
+    return "" if bundle is None or bundle.end is None else rounds_of(bundle)
+
+
+def rounds_of(bundle: Bundle) -> str:
+    """Return how many rounds each part of a bundle has."""
+    return "; ".join(f"{part.node}/{part.rank}: {part.last_round:,} rounds" for part in bundle.parts)
 
 
 def _left(out: Path) -> str:
@@ -66,11 +96,11 @@ def _left(out: Path) -> str:
         return "nothing is left"
     try:
         bundle = open_bundle(out)
-        rounds = [f"{part.node}/{part.rank}: {part.last_round:,} rounds" for part in bundle.parts]
+        rounds = rounds_of(bundle)
         committed = any(part.rows("calls") for part in bundle.parts)
     except (TraceError, OSError):
         committed = False
     if committed:
-        return f"what was committed until then opens ({', '.join(rounds)}); `tsviz repair` makes a closed trace of it"
+        return f"what was committed until then opens ({rounds}); `tsviz repair` makes a closed trace of it"
     shutil.rmtree(out, ignore_errors=True)
     return "nothing had been committed, and it was removed"

@@ -41,7 +41,7 @@ class Arena:
         """Write zeros, or poison, to byte ranges."""
         size = self.layout.element_bytes
         for r in ranges:
-            self.data[r.begin // size : r.end // size] = value
+            self.data[r.begin // size : r.end // size].fill_(value)
 
     def packed(self, group: GroupLayout, page: int, layer: int | None = None) -> Tensor:
         """Return a block's fields, packed bytes on the device; of one layer, or of all."""

@@ -23,15 +23,16 @@ Move = tuple[GroupLayout, int, int]
 """A block that is copied: its group, the page it is read from, the page it is written to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Copy:
-    """A cache operation that is out: its last op, and what to put into storage once it has ended."""
+    """A cache operation that is out: its last op, what goes into storage once that has ended, and the op that puts."""
 
     op_id: int
     is_store: bool
     last: Op | None
     success: bool
     backup: tuple[StoredPage, ...] = ()
+    put: Op | None = None
 
 
 class CacheCopies:
@@ -138,11 +139,9 @@ class CacheCopies:
         for copy in self._out:
             if acks.is_lost(copy.op_id):
                 continue
-            early = copy.is_store and Fault.EARLY_ACK in self._options.faults
-            if copy.last is not None and not early and not self._queue.ended(copy.last):
+            if not self._has_ended(copy):
                 left.append(copy)
                 continue
-            self.backups.put(copy.op_id, copy.backup)
             success = copy.success and (copy.is_store or not acks.load_fails(copy.op_id))
             results.append(CacheResult(copy.op_id, copy.is_store, success))
         self._out = left
@@ -152,6 +151,22 @@ class CacheCopies:
     def is_out(self) -> bool:
         """Whether an acknowledgement is still to come."""
         return any(not self._options.acks.is_lost(copy.op_id) for copy in self._out)
+
+    def _has_ended(self, copy: _Copy) -> bool:
+        """Return whether a copy has ended and, where it goes into storage, its pages were put."""
+        if copy.put is None:
+            early = copy.is_store and Fault.EARLY_ACK in self._options.faults
+            if copy.last is not None and not early and not self._queue.ended(copy.last):
+                return False
+            if not copy.backup:
+                return True
+            copy.put = self.backups.put(copy.op_id, copy.backup)
+            if early:
+                return True
+        if not self._queue.ended(copy.put):
+            return False
+        self.backups.were_put(copy.backup)
+        return True
 
     def _moves(self, groups: Sequence[int], sources: Sequence[int], targets: Sequence[int]) -> list[Move]:
         layouts = self._arena.layout.groups

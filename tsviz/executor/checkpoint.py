@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,7 +26,15 @@ HF_NAMES = {
 }  # fmt: skip
 """Our name of a layer's tensor, and that of the checkpoint."""
 
-Fetch = Callable[[str], Tensor | None]
+
+class Fetched(NamedTuple):
+    """A tensor of a checkpoint, and the file that it lies in."""
+
+    tensor: Tensor
+    file: Path
+
+
+Fetch = Callable[[str], Fetched | None]
 """Returns a tensor by its name in the file, None when it is not there."""
 
 
@@ -47,20 +55,24 @@ def load_checkpoint(path: Path, dtype: torch.dtype) -> LoadedModel:
 def build_weights(
     shape: ModelShape, fetch: Fetch, name_of: Callable[[int | None, str], str], dtype: torch.dtype, path: Path
 ) -> Weights:
-    """Fetch every tensor that a shape needs. Raises BadModel naming the first that is missing or of another shape."""
+    """Fetch every tensor that a shape needs. Raises BadModel naming the first that is wrong and its file.
+
+    `path` is named where one is missing.
+    """
 
     def get(layer: int | None, name: str, expected: tuple[int, ...]) -> Tensor:
         full = name_of(layer, name)
-        found = fetch(full)
-        if found is None:
+        fetched = fetch(full)
+        if fetched is None:
             raise BadModel(f"{path}: tensor {full!r} is missing; expected one of shape {list(expected)}")
+        found, where = fetched.tensor, f"{fetched.file}: tensor {full!r}"
         if tuple(found.shape) != expected:
-            raise BadModel(f"{path}: tensor {full!r}: expected shape {list(expected)}, found {list(found.shape)}")
+            raise BadModel(f"{where}: expected shape {list(expected)}, found {list(found.shape)}")
         if not found.is_floating_point():
-            raise BadModel(f"{path}: tensor {full!r}: expected floating-point numbers, found {found.dtype}")
+            raise BadModel(f"{where}: expected floating-point numbers, found {found.dtype}")
         weight = found.to(dtype).contiguous()
         if not bool(torch.isfinite(weight).all()):
-            raise BadModel(f"{path}: tensor {full!r}: expected finite numbers, found some that are not")
+            raise BadModel(f"{where}: expected finite numbers, found some that are not")
         return weight
 
     embed = get(None, "embed", (shape.vocabulary, shape.hidden))
@@ -86,16 +98,19 @@ def _safetensors(folder: Path) -> Fetch:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise BadModel(f"{folder}: expected *.safetensors files, found none")
-    where: dict[str, Any] = {}
+    where: dict[str, tuple[Any, Path]] = {}
     for file in files:
         try:
             opened: Any = safe_open(file, framework="pt")
         except (SafetensorError, OSError) as error:
             raise BadModel(f"{file}: not a whole safetensors file: {error}") from error
-        where |= dict.fromkeys(opened.keys(), opened)
+        where |= dict.fromkeys(opened.keys(), (opened, file))
 
-    def fetch(name: str) -> Tensor | None:
-        return where[name].get_tensor(name) if name in where else None
+    def fetch(name: str) -> Fetched | None:
+        if name not in where:
+            return None
+        opened, file = where[name]
+        return Fetched(opened.get_tensor(name), file)
 
     return fetch
 

@@ -21,6 +21,9 @@ from tsviz.executor.shape import BadModel
 from tsviz.executor.streams import Run
 
 _HIGH_PRIORITY = -1
+_ANCHOR_MS = 1000.0
+"""How far apart events are measured: a distance is a 32-bit float, exact to 60 ns at a second, 60 us at 17 minutes."""
+_OFF_DEVICE = (Stream.HOST, Stream.BACKUP)
 
 
 def require_gpu(library: Any = torch.cuda) -> None:
@@ -50,7 +53,7 @@ class _Launched:
 
 
 class CudaStreams:
-    """One CUDA stream for each of ours but the host's; loads have a high priority."""
+    """One CUDA stream for each of ours that is the device's; loads have a high priority."""
 
     def __init__(self, now_ns: Callable[[], int], library: Any) -> None:
         """`library` is `torch.cuda`, or what looks like it. Raises BadModel where there is no GPU."""
@@ -59,24 +62,29 @@ class CudaStreams:
         self._streams = {
             stream: library.Stream(priority=_HIGH_PRIORITY if stream is Stream.LOAD else 0)
             for stream in Stream
-            if stream is not Stream.HOST
+            if stream not in _OFF_DEVICE
         }
         self._events: dict[int, Any] = {}
         self._open: list[_Launched] = []
         self._lock = threading.Lock()
         """Of the two above: operations are launched on one thread, and asked for on another."""
-        self._zero_event = library.Event(enable_timing=True)
-        self._zero_event.record(self._streams[Stream.EXEC])
-        self._zero_event.synchronize()
-        self._zero_ns = now_ns()
+        self._anchor = library.Event(enable_timing=True)
+        self._anchor.record(self._streams[Stream.EXEC])
+        self._anchor.synchronize()
+        self._anchor_ns = now_ns()
+        self._has_begun = False
 
     def submit(self, op: Op, run: Run) -> None:
-        """Enqueue behind the events that it waits for; what the host does itself happens now."""
-        if op.stream is Stream.HOST:
+        """Enqueue behind the events that it waits for; what is not the device's happens now, on the calling thread."""
+        if op.stream in _OFF_DEVICE:
             op.start_ns = self._now_ns()
             run()
             op.end_ns = self._now_ns()
             return
+        if not self._has_begun:
+            # Weights, pools and slots were made on the library's own stream, which ours do not wait for.
+            self._library.synchronize()
+            self._has_begun = True
         stream = self._streams[op.stream]
         with self._lock:
             events = [self._events[number] for number in op.waits if number in self._events]
@@ -114,11 +122,14 @@ class CudaStreams:
         with self._lock:
             while self._open and self._open[0].ended.query():
                 launched = self._open.pop(0)
-                launched.op.start_ns = self._at_ns(launched.began)
-                launched.op.end_ns = self._at_ns(launched.ended)
+                self._time(launched)
             keep_from = min((launched.op.number for launched in self._open), default=max(self._events, default=0))
             for number in [n for n in self._events if n < keep_from]:
                 del self._events[number]
 
-    def _at_ns(self, event: Any) -> int:
-        return self._zero_ns + int(self._zero_event.elapsed_time(event) * 1e6)
+    def _time(self, launched: _Launched) -> None:
+        """Read when it began and ended, from an event that is not long ago."""
+        began, ended = (self._anchor.elapsed_time(event) for event in (launched.began, launched.ended))
+        launched.op.start_ns, launched.op.end_ns = (self._anchor_ns + int(ms * 1e6) for ms in (began, ended))
+        if ended > _ANCHOR_MS:
+            self._anchor, self._anchor_ns = launched.ended, launched.op.end_ns

@@ -23,6 +23,7 @@ from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
+from tsviz.executor.paged_kernel import kernel_for
 from tsviz.executor.slots import SlotState
 from tsviz.executor.upload import download, upload
 
@@ -63,7 +64,11 @@ def how_decoded(model: Model) -> str:
     """Return in words how batches of decodes are run, for a trace."""
     if not model.fast:
         return "layer by layer: exact mode"
-    return "CUDA graphs" if model.weights.embed.is_cuda else "one step, no graphs: there is no CUDA device here"
+    if not model.weights.embed.is_cuda:
+        return "one step, no graphs: there is no CUDA device here"
+    return (
+        f"CUDA graphs, attention over {'copied pages' if kernel_for(model.weights.embed) is None else 'pages in place'}"
+    )
 
 
 class DecodeForward:
@@ -84,7 +89,7 @@ class DecodeForward:
         device = decoding.arena.data.device
         for row in inputs.rows:
             if row.given >= 0:
-                decoding.slots.inputs[row.slot, 0] = row.given
+                decoding.slots.give(row.slot, row.given)
         at = np.array([row.slot for row in inputs.rows], np.int64)
         tables = {group.name: self._needed(group) for group in decoding.arena.layout.groups}
         if decoding.graphs is None:

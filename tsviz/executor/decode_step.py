@@ -17,6 +17,7 @@ from tsviz.executor.chain import say_chain
 from tsviz.executor.forward import Outcome
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
+from tsviz.executor.paged_kernel import kernel_for
 from tsviz.executor.slots import SlotState
 from tsviz.executor.step_memory import StepMemory
 from tsviz.executor.step_rows import StepRows
@@ -39,6 +40,7 @@ class DecodeStep:
     ) -> None:  # fmt: skip
         self._model, self._draft, self._arena = model, draft, arena
         self._slots, self._options = slots, options
+        self._kernel = kernel_for(arena.data) if options.paged_kernel else None
         self.at, self.tables, self._padded = at, tables, padded
         self._rows: StepRows
         self._x: Tensor
@@ -58,10 +60,11 @@ class DecodeStep:
         slots = self._slots
         self._rows = StepRows(self.at, self.tables, slots.valid[self.at], slots.width, self._options.poison)
         fed = slots.decode_inputs(self.at).reshape(-1)
-        self.memory = StepMemory(self._model, self._arena, self._rows)
+        self.memory = StepMemory(self._model, self._arena, self._rows, self._kernel)
         self._x = self._through(self._model, self.memory, fed)
         if (draft := self._draft) is not None:
-            self._through(draft, StepMemory(draft, self._arena, self._rows, self._arena.layout.draft_from), fed)
+            first_layer = self._arena.layout.draft_from
+            self._through(draft, StepMemory(draft, self._arena, self._rows, self._kernel, first_layer), fed)
 
     def epilogue(self) -> None:
         """Sample, verify, commit states, advance the slots, draft."""

@@ -27,15 +27,16 @@ from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge, Fault
 from tsviz.executor.order import OrderChecker, merged
 from tsviz.executor.paths import PathCounter
-from tsviz.executor.pending import ExecutorForward, Said
+from tsviz.executor.pending import ExecutorForward
 from tsviz.executor.slots import SlotState
+from tsviz.executor.spoken import Said, Spoken
 from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
 
 
 class ExecutorDevice:
-    """Implements `DeviceHandle` over streams. `said` is, per request, what it said forward by forward."""
+    """Implements `DeviceHandle` over streams."""
 
     def __init__(
         self, model: Model, arena: Arena, host: HostPool | None, slots: SlotState, streams: Streams, clock: Clock,
@@ -43,10 +44,10 @@ class ExecutorDevice:
         observer: DeviceObserver | None = None, draft: Model | None = None, graphs: DecodeGraphs | None = None,
     ) -> None:  # fmt: skip
         self._arena, self.slots = arena, slots
-        self._clock, self.options, self._store = clock, options, store
+        self._clock, self.options = clock, options
         self.queue = OpQueue(streams, clock, observer, PageCrcs(arena, host) if options.page_crcs else None)
         self.view = HostView(slots.width)
-        self.said: dict[str, list[Said]] = {}
+        self._spoken = Spoken()
         self.counts: Counter[str] = Counter()
         self._paths = PathCounter(self.counts)
         self._launcher = Launcher(model, draft, arena, slots, self.queue, options, prefix_granularity, graphs)
@@ -64,6 +65,11 @@ class ExecutorDevice:
     def checker(self) -> OrderChecker:
         """The happens-before checker that was told of everything."""
         return self.queue.checker
+
+    @property
+    def said(self) -> Mapping[str, Sequence[Said]]:
+        """What every request said, forward by forward, as far as it got it."""
+        return self._spoken.said
 
     def execute(self, plan: Plan, planned: Planned) -> ExecutorForward | None:
         """Queue everything of a plan. Raises BadModel for a plan of other cache groups than the model's."""
@@ -88,13 +94,11 @@ class ExecutorDevice:
 
     def poll_cache_results(self) -> Sequence[CacheResult]:
         """Return the copies that have ended."""
-        results = self._copies.poll() if self._copies is not None else []
-        self.queue.report()
-        return results
+        return self._copies.poll() if self._copies is not None else []
 
     def probe_storage(self, keys: Sequence[StorageKey]) -> Sequence[bool]:
         """Return which pages the store has; none without one."""
-        return [False] * len(keys) if self._store is None else self._store.batch_exists(keys)
+        return [False] * len(keys) if self._copies is None else self._copies.backups.probe(keys)
 
     def prefetch_storage(self, keys: Sequence[StorageKey]) -> Fetched:
         """Read the pages now."""
@@ -104,7 +108,7 @@ class ExecutorDevice:
         """Arm the request's slot: what its peer computed is valid up to the prompt's end."""
         tokens, slot = request.prompt_tokens, self.view.slot_of(request.request_id)
         self.view.land(request.request_id, slot, tokens)
-        self.note(request.request_id, Said(tokens, (token,), None, 0.0))
+        self._spoken.of(request).note(Said(tokens, (token,), None, 0.0))
         if Fault.LATE_CANDIDATES in self.options.faults:
             candidates = ()
         self.queue.submit(Stream.EXEC, Kind.LAND, lambda: self.slots.landed(slot, tokens, token, candidates))
@@ -116,16 +120,13 @@ class ExecutorDevice:
     def release(self, request_id: str) -> None:
         """Forget the request."""
         self.view.release(request_id)
+        self._spoken.release(request_id)
         self._paths.release(request_id)
 
     def shutdown(self) -> None:
         """Let everything end."""
         self.queue.streams.close()
         self.queue.report()
-
-    def note(self, request_id: str, said: Said) -> None:
-        """Keep what a request said."""
-        self.said.setdefault(request_id, []).append(said)
 
     def _zero(self, plan: Plan, fences: Sequence[int]) -> Op:
         layout, options = self._arena.layout, self.options
@@ -158,7 +159,8 @@ class ExecutorDevice:
             start_ns = max(self._clock.now_ns(), self._exec_free_ns)
             end_ns = start_ns + pace.round_ns + pace.token_ns * inputs.flat_rows
             self._exec_free_ns = end_ns
-        return ExecutorForward(self, forward, began, copied, start_ns, end_ns)
+        speeches = [self._spoken.of(request) for request in planned.requests]
+        return ExecutorForward(self, forward, speeches, began, copied, start_ns, end_ns)
 
     def _loaded(self, loads: LoadBackOp | None) -> set[tuple[str, int]]:
         if loads is None:

@@ -10,8 +10,8 @@ import torch
 
 from tsviz.engine.workloads.model import WorkRequest, expand
 from tsviz.executor.model import Model
-from tsviz.executor.pending import Said
 from tsviz.executor.reference import dense_logits
+from tsviz.executor.spoken import Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def compare(model: Model, requests: Sequence[WorkRequest], said: Mapping[str, Se
     """Compare everything that was said with the reference, request by request."""
     total = Equality()
     for request in requests:
-        if request.request_id in said:
+        if said.get(request.request_id):
             total += compare_request(model, request, said[request.request_id])
     return total
 

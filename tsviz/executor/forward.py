@@ -71,7 +71,7 @@ class Forward:
         decodes = inputs.rows[inputs.num_extends :]
         for row in decodes:
             if row.given >= 0:
-                slots.inputs[row.slot, 0] = row.given
+                slots.give(row.slot, row.given)
         at = upload([row.slot for row in inputs.rows], device)
         begins = slots.valid[at]
         if Fault.HOST_VALID in self._options.faults:

@@ -1,7 +1,7 @@
 """The one thread that launches what runs on a device, in the order of submission (`executor-rules.md` section 1).
 
 The control thread only hands operations over: it plans the next round while this one launches. A peer's bytes have a
-thread of their own, since a copy that a wire waits for waits for the device (section 2, step e).
+thread of their own, since a copy that a wire waits for waits for the device (section 2, step e), and so have files.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ from queue import SimpleQueue
 from tsviz.executor.ops import Op, Stream
 from tsviz.executor.streams import Run, Streams
 
-FORWARD_THREAD, PEER_THREAD = "tsviz-forward", "tsviz-peer"
+FORWARD_THREAD, PEER_THREAD, BACKUP_THREAD = "tsviz-forward", "tsviz-peer", "tsviz-backup"
+_THREADS = {Stream.PEER: PEER_THREAD, Stream.BACKUP: BACKUP_THREAD}
+"""Whose operations are not the forward thread's."""
 Queue = SimpleQueue[tuple[Op, Run] | None]
 
 
 class ForwardThread:
-    """Hands operations to other streams from two threads: one for all that is launched, one for a peer's bytes."""
+    """Hands operations to other streams from three threads: all that is launched, a peer's bytes, what writes files."""
 
     def __init__(self, launched_on: Streams) -> None:
-        """`launched_on` are streams whose `submit` launches and does not wait, and may be called from two threads."""
+        """`launched_on` are streams whose `submit` launches and does not wait, and may be called from three threads."""
         self._streams = launched_on
         self._changed = threading.Condition()
         self._unlaunched: set[int] = set()
         self._failed: BaseException | None = None
-        self._forward, self._peer = Queue(), Queue()
+        self._queues: dict[str, Queue] = {name: Queue() for name in (FORWARD_THREAD, PEER_THREAD, BACKUP_THREAD)}
         self._threads = [
             threading.Thread(target=self._work, args=(queue,), name=name, daemon=True)
-            for queue, name in ((self._forward, FORWARD_THREAD), (self._peer, PEER_THREAD))
+            for name, queue in self._queues.items()
         ]
         for thread in self._threads:
             thread.start()
@@ -41,7 +43,7 @@ class ForwardThread:
             return
         with self._changed:
             self._unlaunched.add(op.number)
-        (self._peer if op.stream is Stream.PEER else self._forward).put((op, run))
+        self._queues[_THREADS.get(op.stream, FORWARD_THREAD)].put((op, run))
 
     def done(self, op: Op) -> bool:
         """Ask, once it is launched. Raises what a launch raised."""
@@ -56,7 +58,7 @@ class ForwardThread:
 
     def close(self) -> None:
         """Let everything be launched, and end."""
-        for queue in (self._forward, self._peer):
+        for queue in self._queues.values():
             queue.put(None)
         for thread in self._threads:
             thread.join()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from tsviz.executor.checkpoint import build_weights
+from tsviz.executor.checkpoint import Fetched, build_weights
 from tsviz.executor.hf_config import MOST_LAYERS
 from tsviz.executor.model import Model
 from tsviz.executor.models import LoadedModel
 from tsviz.executor.shape import BadModel, ModelShape
 from tsviz.executor.words import CHAT, byte_level_tokenizer
 
+_MAGIC = b"GGUF"
 _NAMES = {
     "norm_1": "attn_norm", "norm_2": "ffn_norm", "q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output",
     "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down",
@@ -27,10 +29,7 @@ def load_gguf(path: Path, dtype: torch.dtype) -> LoadedModel:
         import gguf
     except ImportError as error:
         raise BadModel("gguf is not installed: pip install 'tsviz[executor]'") from error
-    try:
-        reader = gguf.GGUFReader(path)
-    except (ValueError, OSError, IndexError, KeyError) as error:
-        raise BadModel(f"{path}: not a whole GGUF file: {error}") from error
+    reader = _read(gguf.GGUFReader, path)
     fields = reader.fields
 
     def value(name: str, default: Any = None) -> Any:
@@ -40,7 +39,7 @@ def load_gguf(path: Path, dtype: torch.dtype) -> LoadedModel:
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     heads = {"attn_q": shape.heads, "attn_k": shape.kv_heads}
 
-    def fetch(name: str) -> Tensor | None:
+    def fetch(name: str) -> Fetched | None:
         if name not in tensors:
             return None
         tensor = tensors[name]
@@ -49,7 +48,7 @@ def load_gguf(path: Path, dtype: torch.dtype) -> LoadedModel:
         except (ValueError, NotImplementedError) as error:
             raise BadModel(f"{path}: tensor {name!r}: {tensor.tensor_type.name} cannot be read: {error}") from error
         kind = name.split(".")[-2]
-        return _half_split(data, heads[kind]) if kind in heads and data.ndim == 2 else data
+        return Fetched(_half_split(data, heads[kind]) if kind in heads and data.ndim == 2 else data, path)
 
     weights = build_weights(shape, fetch, _name, dtype, path)
     stops = frozenset(token for token in (value("tokenizer.ggml.eos_token_id"),) if token is not None)
@@ -61,6 +60,29 @@ def load_gguf(path: Path, dtype: torch.dtype) -> LoadedModel:
             value("tokenizer.ggml.pre", ""), chat,
         )  # fmt: skip
     return LoadedModel(Model(shape, weights), words, stops, {"checkpoint": path.name})
+
+
+def _read(reader: Any, path: Path) -> Any:
+    """Return the file as the package's reader has it. Raises BadModel, saying at which byte something is missing."""
+
+    def get(self: Any, offset: int, dtype: Any, count: int = 1, *order: Any, **named: Any) -> Any:
+        size, left = np.dtype(dtype).itemsize * int(count), max(0, len(self.data) - offset)
+        if size > left:
+            raise BadModel(
+                f"{path}: not a whole GGUF file: at byte {offset:,}: expected {size:,} bytes, found {left:,}"
+            )
+        return reader._get(self, offset, dtype, count, *order, **named)
+
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_MAGIC))
+        if magic != _MAGIC:
+            raise BadModel(f"{path}: not a whole GGUF file: at byte 0: expected {_MAGIC!r}, found {magic!r}")
+        return type("CheckedReader", (reader,), {"_get": get})(path)
+    except (ValueError, OSError, IndexError, KeyError) as error:
+        if isinstance(error, BadModel):
+            raise
+        raise BadModel(f"{path}: not a whole GGUF file: {error}") from error
 
 
 def _shape(value: Any, path: Path, *, tied: bool) -> ModelShape:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import torch
 
+from tsviz.executor.identity import weights_digest
 from tsviz.executor.model import Model
 from tsviz.executor.shape import LARGER, PRESETS, BadModel
 from tsviz.executor.weights import DTYPES, seeded_weights
@@ -27,12 +28,16 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that can run; `tokenizer` is None for a seeded one. `told` goes into a trace's metadata."""
+    """A model that can run; `tokenizer` is None for a seeded one. `told` goes into a trace's metadata.
+
+    `weights` is the digest of what it holds (`identity`), "" until it is known.
+    """
 
     model: Model
     tokenizer: Tokenizer | None = None
     stop_tokens: frozenset[int] = frozenset()
     told: dict[str, str | int] = field(default_factory=dict)
+    weights: str = ""
 
 
 def use_threads(threads: int) -> None:
@@ -45,14 +50,15 @@ def names() -> tuple[str, ...]:
     return (*PRESETS, *LARGER, SMOLLM2)
 
 
-def load_draft(name: str, target: Model, *, seed: int, dtype: str, fast: bool, device: str = "cpu") -> Model:
+def load_draft(name: str, target: Model, *, seed: int, dtype: str, fast: bool, device: str = "cpu") -> LoadedModel:
     """Return a draft model: `first:N` is the target's first N layers, else a model by name. Raises BadModel."""
     from tsviz.executor.drafting import first_layers
 
     kind, _, layers = name.partition(":")
     if kind == "first" and layers.isdecimal():
-        return first_layers(target, int(layers))
-    return load_model(name, seed=seed, dtype=dtype, fast=fast, device=device).model
+        draft = first_layers(target, int(layers))
+        return LoadedModel(draft, weights=weights_digest(draft.weights))
+    return load_model(name, seed=seed, dtype=dtype, fast=fast, device=device)
 
 
 def load_model(name: str, *, seed: int, dtype: str, fast: bool, device: str = "cpu") -> LoadedModel:
@@ -72,5 +78,6 @@ def load_model(name: str, *, seed: int, dtype: str, fast: bool, device: str = "c
         loaded = load_checkpoint(Path(name), number)
     else:
         raise BadModel(f"model: expected one of {', '.join(names())}, or a path; found {name!r}")
+    weights = weights_digest(loaded.model.weights)
     model = loaded.model if device == "cpu" else replace(loaded.model, weights=loaded.model.weights.to(device))
-    return replace(loaded, model=fast_model(model) if fast else model)
+    return replace(loaded, model=fast_model(model) if fast else model, weights=weights)

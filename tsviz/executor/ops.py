@@ -11,7 +11,10 @@ from tsviz.executor.ranges import LaterRanges
 
 
 class Stream(Enum):
-    """Where operations run; `host` is the control thread itself. `place` is its own among them."""
+    """Where operations run; `host` is the control thread itself, `backup` a worker that writes files.
+
+    `place` is its own among them: a trace has what the host saw of each in this order, so that a new one comes last.
+    """
 
     place: int
 
@@ -24,6 +27,7 @@ class Stream(Enum):
     LOAD = "load"
     PEER = "peer"
     HOST = "host"
+    BACKUP = "backup"
 
 
 class Kind(Enum):

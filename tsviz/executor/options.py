@@ -55,6 +55,8 @@ class Fault(Enum):
     """A decode node's first decode runs without the candidates that its peer sent."""
     EARLY_FAILURE = 29
     """A failed transfer is told while the peer's bytes are still written into our pages."""
+    TABLE_HOLE = 30
+    """The last page of every decode is missing from its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,15 @@ class DeviceOptions:
 
     `page_crcs`: every operation's blocks are summed up as it finds and leaves them (`crcs`), for whoever observes.
     `pace` makes forwards take virtual time by a cost model, so that runs on a virtual clock are the same every time;
-    None lets them take what they take. `tracked`: byte ranges are worked out and checked.
+    None lets them take what they take. `tracked`: byte ranges are worked out and checked. `paged_kernel`: decodes
+    attend over pages where they lie, where there is a kernel for that.
     """
 
     poison: bool = True
     layerwise: bool = True
     keep_logits: bool = False
     tracked: bool = True
+    paged_kernel: bool = True
     page_crcs: bool = False
     omitted: frozenset[Edge] = frozenset()
     faults: frozenset[Fault] = frozenset()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from torch import Tensor
 
 from tsviz.engine.device import ForwardResult
 from tsviz.executor.decode import DecodeForward
@@ -14,6 +11,7 @@ from tsviz.executor.forward import Forward
 from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import Edge, Fault
 from tsviz.executor.slots import Drafter
+from tsviz.executor.spoken import Said, Speech
 from tsviz.trace.entries import ForwardRow
 
 if TYPE_CHECKING:
@@ -21,28 +19,19 @@ if TYPE_CHECKING:
 
 
 class DummyPage(RuntimeError):
-    """Live rows had no page and would have landed on the dummy page; names the round and how many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Tokens that a request said in one forward: the position of the first, the logits behind them if kept, the margin
-    between the two largest logits (the smallest of the window)."""
-
-    position: int
-    tokens: tuple[int, ...]
-    logits: Tensor | None
-    margin: float
+    """Live rows had no page and would have been written to the dummy page; names the round and how often, by layers."""
 
 
 class ExecutorForward:
     """Implements `PendingForward`; `start_ns` and `end_ns` are None unless the device is paced."""
 
     def __init__(
-        self, device: ExecutorDevice, forward: Forward | DecodeForward, began: Op, copied: Op, start_ns: int | None,
-        end_ns: int | None,
+        self, device: ExecutorDevice, forward: Forward | DecodeForward, speeches: Sequence[Speech], began: Op,
+        copied: Op, start_ns: int | None, end_ns: int | None,
     ) -> None:  # fmt: skip
-        self._device, self._forward, self._began, self._copied = device, forward, began, copied
+        """`speeches` are those of the rows' requests, as they live when it is launched."""
+        self._device, self._forward, self._speeches = device, forward, speeches
+        self._began, self._copied = began, copied
         self.start_ns = start_ns
         self.end_ns = end_ns
 
@@ -57,20 +46,21 @@ class ExecutorForward:
         if outcome is None:  # only where the edge to the commit is left out on purpose
             return ForwardResult([() if not r.completes else (0,) for r in inputs.rows])
         if int(outcome.dummy_rows):
-            rows, at = int(outcome.dummy_rows), self._copied.round
-            raise DummyPage(f"round {at}: {rows} live rows on the dummy page; expected none")
+            writes, at = int(outcome.dummy_rows), self._copied.round
+            raise DummyPage(f"round {at}: {writes} writes of live rows on the dummy page; expected none")
         best, counts, begins = outcome.best.tolist(), outcome.counts.tolist(), outcome.begins.tolist()
         broken, margins, following = outcome.broken.tolist(), outcome.margins.tolist(), outcome.next_inputs.tolist()
         tokens: list[Sequence[int]] = []
         corrupt, ended = set(), set()
-        for i, row in enumerate(inputs.rows):
+        for i, (row, speech) in enumerate(zip(inputs.rows, self._speeches, strict=True)):
             if not row.completes:
                 tokens.append(())
                 continue
             said = tuple(best[i][: counts[i]])
             position = begins[i] + (row.length if row.is_extend else 1)
             if not row.is_extend:
-                device.view.resolve(row.request_id, counts[i])
+                if not speech.ended:
+                    device.view.resolve(row.request_id, counts[i])
                 if row.length > 1:
                     device.counts[
                         _verified(counts[i], row.length, drafts=device.slots.drafter is not Drafter.NONE)
@@ -84,7 +74,7 @@ class ExecutorForward:
                 said = said[:kept]
                 ended.add(i)
             logits = None if outcome.logits is None else outcome.logits[i, : len(said)]
-            device.note(row.request_id, Said(position, said, logits, margins[i]))
+            speech.note(Said(position, said, logits, margins[i]))
             tokens.append(said)
         if (observer := device.queue.observer) is not None:
             told = (  # made by whoever writes it

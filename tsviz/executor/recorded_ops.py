@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from tsviz.executor.layout import ByteRange
 from tsviz.executor.ops import Kind, Op, Stream
@@ -19,7 +20,12 @@ def read_ops(part: Part) -> list[Op]:
         Op(
             row["op"], row["round"], Stream(row["stream"]), Kind(row["kind"]), tuple(row["waits"]),
             merged(touched[row["op"], False]), merged(touched[row["op"], True]), row["op_id"], row["layer"],
-            tuple(row["seen"]), row["submit_ns"], row["start_ns"], row["end_ns"],
+            _of_every_stream(row["seen"]), row["submit_ns"], row["start_ns"], row["end_ns"],
         )
         for row in part.table("device_ops").to_pylist()
     ]  # fmt: skip
+
+
+def _of_every_stream(seen: Sequence[int]) -> tuple[int, ...]:
+    """Return what the host had seen, of streams too that there were not when the trace was recorded."""
+    return (*seen, *[-1] * (len(Stream) - len(seen))) if seen else ()

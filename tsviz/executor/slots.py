@@ -46,12 +46,14 @@ class SlotState:
 
     def reset(self, slot: int) -> None:
         """Forget the owner before."""
-        self.valid[slot], self.ready[slot] = 0, False
-        self.inputs[slot], self.history[slot] = 0, -1
+        self.valid[slot].fill_(0)
+        self.ready[slot].fill_(False)
+        self.inputs[slot].fill_(0)
+        self.history[slot].fill_(-1)
 
     def fed(self, slot: int, begin: int, tokens: Tensor) -> None:
         """Note a chunk: its tokens stand at `begin` and behind; what is valid ends where it begins."""
-        self.valid[slot] = begin
+        self.valid[slot].fill_(begin)
         end = min(begin + len(tokens), self.history.shape[1])
         self.history[slot, begin:end] = tokens[: max(0, end - begin)]
 
@@ -61,13 +63,17 @@ class SlotState:
         `candidates` are a window, the token itself first; of any other length they are not taken.
         """
         self.reset(slot)
-        self.valid[slot] = tokens
+        self.valid[slot].fill_(tokens)
         if tokens < self.history.shape[1]:
-            self.history[slot, tokens] = token
+            self.history[slot, tokens].fill_(token)
         drafted = self.width > 1 and len(candidates) == self.width
         window = [token, *candidates[1:]] if drafted else [token] * self.width
         self.inputs[slot] = upload(window, self.inputs.device)
-        self.ready[slot] = drafted
+        self.ready[slot].fill_(drafted)
+
+    def give(self, slot: int, token: int) -> None:
+        """Take a token of the plan as the last committed one."""
+        self.inputs[slot, 0].fill_(token)
 
     def decode_inputs(self, slots: Tensor) -> Tensor:
         """Return `[rows, width]`: the last committed token and the candidates."""
@@ -92,7 +98,7 @@ class SlotState:
         self.history[slots[:, None], at] = best
         last = best.gather(1, counts[:, None] - 1)
         self.inputs[slots] = torch.cat([last, self._draft(slots, known, last)], -1)
-        self.ready[slots] = self.drafter is not Drafter.NONE
+        self.ready.index_fill_(0, slots, self.drafter is not Drafter.NONE)
         return self.inputs[slots]
 
     def drafted(self, slots: Tensor, candidates: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Block tables as two mistakes of the catalogue would have them (`executor-rules.md` section 10, 9 and 22)."""
+"""Block tables as three mistakes of the catalogue would have them (`executor-rules.md` section 10, 9, 22 and 30)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ class TableSpoiler:
             tables = {name: self._stale(name, table, inputs) for name, table in tables.items()}
         if Fault.SHARED_STAGING in faults:
             tables = self._shared(tables)
+        if Fault.TABLE_HOLE in faults:
+            tables = {name: _holed(table, inputs.num_extends) for name, table in tables.items()}
         return replace(inputs, tables=tables)
 
     def _stale(self, name: str, table: Table, inputs: ForwardInputs) -> Table:
@@ -49,3 +51,11 @@ class TableSpoiler:
             view[:] = table
             shared[name] = view
         return shared
+
+
+def _holed(table: Table, num_extends: int) -> Table:
+    """Return the table without the last page of each row behind the extends."""
+    table = table.copy()
+    for row in table[num_extends:]:
+        row[np.flatnonzero(row > 0)[-1:]] = 0
+    return table

@@ -1,12 +1,13 @@
 """The storage tier in files (`executor-rules.md` section 6, *File-backed store*).
 
 `<root>/<namespace>/<hh>/<key>`; a file is written aside, synced and linked into place, which only the first can do. A
-page whose length, checksum or layout is not what it should be is a miss.
+page whose length, checksum or layout is not what it should be is a miss, and so is one that cannot be read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import struct
@@ -25,6 +26,10 @@ _HEADER = struct.Struct("<8sQI32s")
 _MAGIC = b"tsvpage1"
 
 
+class StorageFailed(RuntimeError):
+    """A page could not be put, however often it was tried; names its file and why. The engine ends."""
+
+
 class StoredPage(NamedTuple):
     """A page that goes into storage once its copy to the host has ended."""
 
@@ -35,48 +40,60 @@ class StoredPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreFaults:
-    """Accidents: a page is gone, or cut short, at its first read, with these seeded probabilities."""
+    """Accidents with these seeded probabilities: a page is gone, cut short or an error at its first read; the disk has
+    no room at the first attempt to put it."""
 
     seed: int = 0
     vanish_rate: float = 0.0
     truncate_rate: float = 0.0
+    raise_rate: float = 0.0
+    failed_put_rate: float = 0.0
+
+    def has(self, what: str, rate: float, key: StorageKey) -> bool:
+        """Return whether this happens to a page."""
+        return seeded_unit(self.seed, what, *key) < rate
 
 
 class PageStore:
-    """Pages by key; a key that was missed counts as absent until it is put anew."""
+    """Pages by key, of one namespace. Asking never raises; reads and puts may be made from two threads."""
 
     def __init__(self, root: Path, namespace: str, signature: str, faults: StoreFaults | None = None) -> None:
         """Open a namespace of a store; `namespace` must change with everything that changes bytes."""
         self._root = root / hashlib.sha256(namespace.encode()).hexdigest()[:16]
         self._signature = hashlib.sha256(signature.encode()).digest()
         self._faults = faults or StoreFaults()
-        self._gone: set[StorageKey] = set()
         self._safe: set[StorageKey] = set()
+        self._tried: set[StorageKey] = set()
+
+    def check(self) -> None:
+        """Write, link and remove a file where pages go. Raises OSError."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self._root)
+        os.close(handle)
+        aside, linked = Path(name), Path(f"{name}.linked")
+        try:
+            os.link(aside, linked)
+            linked.unlink()
+        finally:
+            aside.unlink()
 
     def batch_exists(self, keys: Sequence[StorageKey]) -> list[bool]:
         """Return which pages are there; an error is a miss."""
-        return [key not in self._gone and self._path(key).exists() for key in keys]
+        return [self._exists(key) for key in keys]
 
     def batch_get(self, keys: Sequence[StorageKey]) -> list[bytes | None]:
-        """Return the pages, None for what is missing or not whole."""
-        out = []
-        for key in keys:
-            data = self._read(key)
-            if data is None:
-                self._gone.add(key)
-            else:
-                self._safe.add(key)
-            out.append(data)
-        return out
+        """Return the pages, None for what is missing, not whole, or cannot be read."""
+        return [self._read(key) for key in keys]
 
-    def put(self, key: StorageKey, data: bytes) -> None:
-        """Write a page unless it is there. Raises OSError."""
-        path = self._path(key)
-        if key in self._gone:
-            self._gone.discard(key)
+    def put(self, key: StorageKey, data: bytes, *, anew: bool = False) -> None:
+        """Write a page unless it is there; with `anew` in place of one that was a miss. Raises OSError."""
+        path = self.path(key)
+        if key not in self._tried and self._faults.has("put", self._faults.failed_put_rate, key):
+            self._tried.add(key)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        if anew:
             self._safe.add(key)
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+            path.unlink(missing_ok=True)
         if path.exists():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,25 +109,35 @@ class PageStore:
         finally:
             Path(aside).unlink()
 
-    def _read(self, key: StorageKey) -> bytes | None:
-        if key in self._gone:
-            return None
-        faults = self._faults
-        if key not in self._safe and seeded_unit(faults.seed, "vanish", *key) < faults.vanish_rate:
-            return None
+    def path(self, key: StorageKey) -> Path:
+        """Return where a page lies."""
+        name = f"{key.content_hash}-{key.group_id}-{key.page_offset}"
+        return self._root / key.content_hash[:2] / name
+
+    def _exists(self, key: StorageKey) -> bool:
         try:
-            content = self._path(key).read_bytes()
+            self.path(key).stat()
+        except OSError:
+            return False
+        return True
+
+    def _read(self, key: StorageKey) -> bytes | None:
+        faults, is_safe = self._faults, key in self._safe
+        try:
+            if not is_safe and faults.has("raise", faults.raise_rate, key):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            content = self.path(key).read_bytes()
         except OSError:
             return None
-        if key not in self._safe and seeded_unit(faults.seed, "truncate", *key) < faults.truncate_rate:
+        if not is_safe and faults.has("vanish", faults.vanish_rate, key):
+            return None
+        if not is_safe and faults.has("truncate", faults.truncate_rate, key):
             content = content[:-1]
         if len(content) < _HEADER.size:
             return None
         magic, length, checksum, signature = _HEADER.unpack_from(content)
         data = content[_HEADER.size :]
-        whole = magic == _MAGIC and length == len(data) and signature == self._signature
-        return data if whole and zlib.crc32(data) == checksum else None
-
-    def _path(self, key: StorageKey) -> Path:
-        name = f"{key.content_hash}-{key.group_id}-{key.page_offset}"
-        return self._root / key.content_hash[:2] / name
+        if (magic, length, signature, checksum) != (_MAGIC, len(data), self._signature, zlib.crc32(data)):
+            return None
+        self._safe.add(key)
+        return data

@@ -19,6 +19,8 @@ from tsviz.executor.shape import KINDS, ModelShape
 from tsviz.executor.states import state_ends
 
 Ranges = LaterRanges | tuple[ByteRange, ...]
+Spans = tuple[Longs, Longs, Longs]
+"""Pages, in each the first row, and the row behind the last: of n spans `[n]`, or `[1]` where all have the same."""
 _NONE: frozenset[Fault] = frozenset()
 
 
@@ -33,12 +35,9 @@ class FieldSpans:
                 spans = [(f.offset_bytes, f.size_bytes) for f in group.fields_of(layer)]
                 self._of[group.name, layer] = np.array([s[0] for s in spans]), np.array([s[1] for s in spans])
 
-    def bytes_of(self, group: GroupLayout, layer: int | None, spans: Longs) -> Edges:
-        """Return the bytes of a layer's fields (None: of all layers') in rows of pages, in no order.
-
-        `spans` is (page, first row, row behind the last), `[3, n]`.
-        """
-        pages, first, last = spans[:, :, None]
+    def bytes_of(self, group: GroupLayout, layer: int | None, spans: Spans) -> Edges:
+        """Return the bytes of a layer's fields (None: of all layers') in rows of pages, in no order."""
+        pages, first, last = (column[:, None] for column in spans)
         offsets, sizes = self._of[group.name, layer]
         base = group.parent_bytes - group.stride_bytes + pages * group.stride_bytes + offsets
         row = sizes // group.granularity
@@ -63,7 +62,7 @@ class Touched:
         self._inputs, self._upper, self._shape = inputs, upper, shape
         self._fields, self._layout = fields, fields.layout
         self._prefix, self._faults = prefix_granularity, faults
-        self._pages: dict[tuple[str, bool], tuple[Longs, Longs]] = {}
+        self._pages: dict[tuple[str, bool], tuple[Spans, Spans]] = {}
 
     def layer(self, layer: int | None) -> tuple[Ranges, Ranges]:
         """Return what one layer reads and writes in the arena; for None what all of the model's do."""
@@ -84,11 +83,11 @@ class Touched:
                 blocks += [Block(DEVICE, group, page, layer) for page in sorted(set(span[0].tolist()))]
         return reads, writes
 
-    def _all(self) -> list[tuple[GroupLayout, Longs, Longs]]:
+    def _all(self) -> list[tuple[GroupLayout, Spans, Spans]]:
         """Return a layer of every group; the pages are those of all layers in it, of a model that is not narrowed."""
         return [self._touched(self._shape.layers_of(group.name)[0]) for group in self._layout.groups]
 
-    def _touched(self, layer: int) -> tuple[GroupLayout, Longs, Longs]:
+    def _touched(self, layer: int) -> tuple[GroupLayout, Spans, Spans]:
         letter = self._shape.pattern[layer] if layer < self._layout.draft_from else "F"
         group = self._layout.group(KINDS[letter])
         key = (group.name, self._shape.narrow_from <= layer < self._layout.draft_from)
@@ -117,7 +116,7 @@ class Touched:
 
         def work() -> Edges:
             group = self._layout.group("state")
-            spans = _spans([(page, 0, group.granularity) for page in self._committed()])
+            spans = _whole(np.array(self._committed(), np.int64), group.granularity)
             return joined(*self._fields.bytes_of(group, None, spans))
 
         return LaterRanges(work)
@@ -138,29 +137,31 @@ class Touched:
             for page in self._pages_at(i, group, row.bounds.low, row.bounds.high + row.length - 1)
         ]
 
-    def _row_pages(self, letter: str, group: GroupLayout, inputs: ForwardInputs) -> tuple[Longs, Longs]:
-        shape, g = self._shape, group.granularity
+    def _row_pages(self, letter: str, group: GroupLayout, inputs: ForwardInputs) -> tuple[Spans, Spans]:
+        shape, g, table = self._shape, group.granularity, inputs.tables[group.name]
         window = {"F": 1 << 30, "S": shape.window, "R": shape.replay_window}[letter]
-        reads: list[Longs] = []
-        writes: list[tuple[int, int, int]] = []
-        for i, row in enumerate(inputs.rows):
-            first, last = row.bounds.low, row.bounds.high + row.length - 1
-            lowest = max(0, first - window + 1)
-            if letter == "R" and row.replay and Fault.REPLAY_SEES not in self._faults:
-                lowest = max(lowest, row.begin)
-            writes_all = letter == "R" or Fault.REPLAY_WRITES in self._faults or not row.is_extend
-            floor = first if writes_all else max(first, row.floor)
-            table = inputs.tables[group.name][i]
-            reads.append(table[lowest // g : last // g + 1])
-            for column, page in enumerate(table[floor // g : last // g + 1].tolist(), start=floor // g):
-                begin, end = max(floor, column * g), min(last + 1, (column + 1) * g)
-                if page > 0 and begin < end:
-                    writes.append((page, begin - column * g, end - column * g))
-        pages = np.concatenate(reads)
-        pages = pages[pages > 0]
-        return np.stack([pages, np.zeros_like(pages), np.full_like(pages, g)]), _spans(writes)
+        sees_all = letter != "R" or Fault.REPLAY_SEES in self._faults
+        writes_all = letter == "R" or Fault.REPLAY_WRITES in self._faults
+        bounds = np.array(
+            [
+                (
+                    row.bounds.low, row.bounds.high + row.length - 1,
+                    0 if sees_all or not row.replay else row.begin,
+                    0 if writes_all or not row.is_extend else row.floor,
+                )
+                for row in inputs.rows
+            ]
+        )  # fmt: skip
+        first, last, seen_from, floor = bounds.T[:, :, None]
+        column = np.arange(min(table.shape[1], int(last.max()) // g + 1))
+        table = table[:, : len(column)]
+        begins = column * g
+        reads = (table > 0) & (column >= np.maximum(first - window + 1, seen_from) // g) & (begins <= last)
+        begin, end = np.maximum(begins, np.maximum(first, floor)) - begins, np.minimum(last + 1 - begins, g)
+        writes = (table > 0) & (begin < end)
+        return _whole(table[reads], g), (table[writes], begin[writes], end[writes])
 
-    def _state_pages(self, group: GroupLayout) -> tuple[Longs, Longs]:
+    def _state_pages(self, group: GroupLayout) -> tuple[Spans, Spans]:
         grain = group.granularity if Fault.CHECKPOINT_GRAIN in self._faults else self._prefix
         reads: list[int] = []
         writes: list[int] = []
@@ -170,7 +171,7 @@ class Touched:
             if row.is_extend:
                 writes += self._checkpoints(i, row, group, grain)
         g = group.granularity
-        return _spans([(page, 0, g) for page in reads]), _spans([(page, 0, g) for page in writes])
+        return _whole(np.array(reads, np.int64), g), _whole(np.array(writes, np.int64), g)
 
     def _checkpoints(self, i: int, row: Row, group: GroupLayout, grain: int) -> list[int]:
         ends = [row.begin + end - 1 for end in state_ends(row.begin, row.length, grain)]
@@ -182,9 +183,9 @@ class Touched:
         return [page for page in pages if page > 0]
 
 
-def _spans(spans: list[tuple[int, int, int]]) -> Longs:
-    """Return (page, first row, last row) as an array `[3, n]`, in order, each page and span once."""
-    return np.array(sorted(set(spans)), np.int64).reshape(-1, 3).T
+def _whole(pages: Longs, granularity: int) -> Spans:
+    """Return whole pages as spans."""
+    return pages, np.zeros(1, np.int64), np.full(1, granularity)
 
 
 def _together(parts: list[Edges]) -> Edges:

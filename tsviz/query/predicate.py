@@ -225,10 +225,10 @@ def _all_columns() -> tuple[str, ...]:
 
 @cache
 def _deciding() -> frozenset[str]:
-    """Return the relations that read decided tables."""
+    """Return the relations that read decided tables and say nothing without them."""
     found = set(DECIDED)
     for relation in SHIPPED:
-        if found & set(re.findall(r"(?:FROM|JOIN)\s+\(?(?:FROM\s+)?(\w+)", relation.sql)):
+        if not relation.says_more and found & set(re.findall(r"(?:FROM|JOIN)\s+\(?(?:FROM\s+)?(\w+)", relation.sql)):
             found.add(relation.name)
     return frozenset(found)
 

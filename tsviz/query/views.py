@@ -35,7 +35,7 @@ def _decided() -> dict[str, frozenset[str]]:
     """Return relations that have no rows without decisions, and with their names columns that are null then."""
     found: dict[str, frozenset[str]] = dict.fromkeys(DECIDED, frozenset())
     for relation in SHIPPED:
-        if not found.keys().isdisjoint(_read(relation.sql)):
+        if not relation.says_more and not found.keys().isdisjoint(_read(relation.sql)):
             found[relation.name] = frozenset(name for name, doc in relation.columns if _NULL in doc)
     return found
 

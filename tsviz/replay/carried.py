@@ -1,9 +1,11 @@
-"""What decided tables say of a cut's rounds from before it (debugger.md, section 5).
+"""What is open at the start of a cut, from before it (debugger.md, section 5).
 
-Three tables hold until something ends what a row says: a verdict until the request's next one, a state until its next
-change, an operation until it ends. A slice carries what is open at its start. A verdict begins anew in the first round,
-as when that is re-executed from the state in front of it; states, operations out and the last reserves keep the round
-in which they were told, as the last row of a request does.
+An operation between the tiers is out until it is acknowledged, so a slice has the rows of table `transfers` of those
+that are out in front of its first plan. Three decided tables hold until something ends what a row says: a verdict until
+the request's next one, a state until its next change, an operation until it ends. Where decisions are recorded a slice
+carries what is open: a verdict begins anew in the first round, as when that is re-executed from the state in front of
+it; states, operations out and the last reserves keep the round in which they were told, as the last row of a request
+does. Where they are not, `reexecution/left_open.py` tells them of the state at the start.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tsviz.replay.rows.lifetimes import Longs, PerRequest, among, column
-from tsviz.replay.rows.rows_from import RowsFrom, some
-from tsviz.trace.catalogue import DECISIONS
+from tsviz.replay.pages.tickets import acknowledged
+from tsviz.replay.rows.lifetimes import NEVER, Longs, PerRequest, among, column
+from tsviz.replay.rows.rows_from import RowsFrom, pieces, some
+from tsviz.trace.catalogue import DECISIONS, TABLES
 from tsviz.trace.decided import DECIDED
 from tsviz.trace.reader import Part
 
@@ -58,6 +61,24 @@ def _last(part: Part, name: str, submissions: Longs, first: int) -> pa.Table:
     return _rows(part, name, np.sort(rows[rows >= 0]), column(keys, "round"))
 
 
+def operations_out(part: Part, first: int) -> pa.Table:
+    """Return the rows of table `transfers` of operations that are out in front of the plan of a round.
+
+    One that is acknowledged between the plan before and that one was out behind the former: it is among them. Raises
+    `TraceError`.
+    """
+    keys = some(part, "transfers", ("round", "op_id"))
+    rounds, op_ids = column(keys, "round"), column(keys, "op_id")
+    before = rounds < first
+    if not before.any():
+        return TABLES["transfers"].schema.empty_table()
+    places = np.flatnonzero(before)
+    for events in pieces(part, "events", ("round", "op_id", "applied", "value"), last=first - 1):
+        back, _ = acknowledged(events, op_ids[places].astype(np.int64), rounds[places].astype(np.int64))
+        places = places[back == NEVER]
+    return _rows(part, "transfers", places, rounds)
+
+
 def _out(part: Part, first: int) -> pa.Table:
     """Return the rows of the operations that are out in front of the plan of a round."""
     keys = some(part, "tickets", ("round", "event", "op_id"))
@@ -68,8 +89,8 @@ def _out(part: Part, first: int) -> pa.Table:
 
 def _rows(part: Part, name: str, places: Longs, rounds: npt.NDArray[np.int32]) -> pa.Table:
     """Return some rows of a table, of which only the rounds that they lie in are read."""
-    reader = RowsFrom(part, name, DECIDED[name].names, key="round")
-    found = [DECIDED[name].schema.empty_table()]
+    reader = RowsFrom(part, name, TABLES[name].names, key="round")
+    found = [TABLES[name].schema.empty_table()]
     for round_ in np.unique(rounds[places]).tolist():
         begin, end = np.searchsorted(rounds, round_), np.searchsorted(rounds, round_, side="right")
         inside = places[(places >= begin) & (places < end)] - begin

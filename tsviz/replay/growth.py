@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tsviz.trace.reader import Bundle, open_bundle
+from tsviz.trace import layout
+from tsviz.trace.reader import Bundle, Part, open_bundle
 from tsviz.trace.ring import ring_at
+from tsviz.trace.tail import Tail
 
-from .follow import Follower
+from .follow import Looker
 from .follow_values import LIVE, Look
 
 POLL_SECONDS = 0.25
@@ -50,12 +52,12 @@ def growth(path: Path, *, wait: Callable[[float], object] = time.sleep) -> Itera
 
         yield from ring_growth(home, wait)
         return
-    followers: dict[str, Follower] = {}
+    followers: dict[str, _Kept] = {}
     seen: dict[str, tuple[int, str]] | None = None
     while True:
         bundle = open_bundle(path)
         for part in bundle.parts:
-            followers.setdefault(f"{part.node}/{part.rank}", Follower(path, part.node, part.rank))
+            followers.setdefault(f"{part.node}/{part.rank}", _Kept(path, part.node, part.rank))
         looks = {name: follower.look() for name, follower in followers.items()}
         now = {name: (look.rounds, look.state) for name, look in looks.items()}
         if now != seen:
@@ -67,7 +69,20 @@ def growth(path: Path, *, wait: Callable[[float], object] = time.sleep) -> Itera
         wait(POLL_SECONDS)
 
 
-def _frozen(path: Path, followers: dict[str, Follower]) -> Bundle:
+class _Kept(Looker):
+    """Follows one part, of which everything is kept that was read: all of it is asked about again and again."""
+
+    def __init__(self, path: Path, node: str, rank: int) -> None:
+        self._tail = Tail(layout.part_directory(path, node, rank) / layout.HOT)
+        super().__init__(path, node, rank, self._tail)
+
+    def part(self) -> Part:
+        """Return the part as it is committed now. Raises `TraceError`."""
+        self._tail.refresh()
+        return Part.at(self._directory, self._tail.committed())
+
+
+def _frozen(path: Path, followers: dict[str, _Kept]) -> Bundle:
     bundle = open_bundle(path)
     if bundle.end is None:
         bundle.parts = [followers[f"{part.node}/{part.rank}"].part() for part in bundle.parts

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tsviz.replay.recorded.bases import bases_directory
-from tsviz.replay.recorded.life_of import is_large
+from tsviz.replay.recorded.life_of import Life, is_large
 from tsviz.replay.recorded.snapshot import Frontier
 from tsviz.replay.recorded.timeline import edges
 from tsviz.replay.reexecution.index import Index
@@ -30,9 +30,11 @@ NO_DECISIONS = "Only plans were recorded: what stands behind them is derived by 
 class Inside:
     """Decisions of one part: recorded with it, in its index, or not known."""
 
-    def __init__(self, part: Part, index: Index | None, trace: str) -> None:
-        """`index` has the decisions of a part that was recorded without; `trace` is what commands call the bundle."""
-        self._part, self._index, self._trace = part, index, trace
+    def __init__(self, part: Part, index: Index | None, trace: str, life: Life | None = None) -> None:
+        """`index` has the decisions of a part that was recorded without; `trace` is what commands call the bundle;
+        `life` is what happened to its requests, if that is known.
+        """
+        self._part, self._index, self._trace, self._life = part, index, trace, life
         self._recorded = part.level == "decisions"
         if self._recorded:
             self.frontier = Frontier(RECORDED, part.last_round)
@@ -50,7 +52,7 @@ class Inside:
 
     @cached_property
     def _facts(self) -> Facts:
-        return facts_of(self._part, self._index)
+        return facts_of(self._part, self._index, self._life)
 
     @cached_property
     def _turns(self) -> Turns:

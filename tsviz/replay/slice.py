@@ -2,9 +2,9 @@
 
 A slice holds everything that was recorded for its rounds and, of the requests that live at its start, what opening and
 stepping asks of their past: their submission, results and pages, their last row, and their block tables in full as
-fresh `table_changes` of the round before the first; where decisions are recorded, what they left open
-(`carried.py`). Requests that had ended are gone and the others numbered anew; who
-was retracted at the start had no pages left and shows as waiting.
+fresh `table_changes` of the round before the first; also the operations between the tiers that are out, and where
+decisions are recorded what these left open (`carried.py`). Requests that had ended are gone and the others numbered
+anew; who was retracted at the start had no pages left, so that neither a last row nor tables of it are there.
 It also holds the state of the twin at its start as a keyframe, so that its rounds are made again and proven. Where the
 twin leaves the recording before that, or the recording has no start, there is none: such a slice opens, steps and takes
 SQL, and is refused by what re-executes.
@@ -26,9 +26,11 @@ from tsviz.replay.keyframes.book import Keyframe
 from tsviz.replay.keyframes.keyframe import keyframe_table
 from tsviz.replay.recorded.life_of import HeldTables, life_of
 from tsviz.replay.recorded.lives import Lives
+from tsviz.replay.reexecution.left_open import state_of
 from tsviz.replay.reexecution.reach import reach
 from tsviz.replay.rows.lifetimes import Lifetimes, column
 from tsviz.replay.rows.rows_from import RowsFrom, large
+from tsviz.scheduler.states import RETRACTED
 from tsviz.trace import compact, layout
 from tsviz.trace.catalogue import TABLES
 from tsviz.trace.errors import CannotRecord
@@ -36,7 +38,7 @@ from tsviz.trace.reader import Bundle, Part
 from tsviz.trace.rounds import BookState
 from tsviz.trace.segments import HotSegments
 
-from .carried import with_carried
+from .carried import operations_out, with_carried
 from .view import open_view
 
 
@@ -81,13 +83,14 @@ def write_slice(
         keyframe = reach(part, first, progress=progress) if first > 1 else ""
     live = [] if isinstance(keyframe, str) else [number for number, _, _ in keyframe.book.submissions.values()]
     kept = np.union1d(_kept(life, first, last), np.array(live, np.int64))
-    holding = kept[~np.isin(kept, _retracted(bundle, part, first))]
+    holding = kept[~np.isin(kept, _retracted(bundle, part, first, keyframe))]
     tables = {name: _cut(part, name, kept, first, last) for name in TABLES}
     past = _last_rows(part, life, holding, first)
     tables["operations"] = pa.concat_tables([past, tables["operations"]])
     base = _base(block_tables, life, holding, first)
     tables["table_changes"] = pa.concat_tables([base, tables["table_changes"]])
     ended = life.end_round[kept] <= first
+    tables["transfers"] = pa.concat_tables([operations_out(part, first), tables["transfers"]])
     decided, anew = with_carried(part, tables, kept, kept[~ended], first)
     tables |= decided
     numbers = np.full(life.count + 1, -1, np.int64)
@@ -144,10 +147,14 @@ def _kept(life: Lifetimes | Lives, first: int, last: int) -> npt.NDArray[np.int6
     return np.flatnonzero(there).astype(np.int64)
 
 
-def _retracted(bundle: Bundle, part: Part, first: int) -> list[int]:
-    """Return who was without pages behind the plan before the first round, as far as the recording tells."""
+def _retracted(bundle: Bundle, part: Part, first: int, keyframe: Keyframe | str) -> list[int]:
+    """Return who had lost its pages behind the plan before the first round; without a keyframe as the rows tell."""
     if first == 1:
         return []
+    if isinstance(keyframe, Keyframe):
+        numbers = keyframe.book.submissions
+        gone = [request.request_id for request in keyframe.snapshot.requests if state_of(request) == RETRACTED]
+        return [numbers[request][0] for request in gone]
     lines = open_view(bundle, part.node, part.rank).snapshot(first - 1).requests
     return [line.submission for line in lines if line.state == "retracted"]
 

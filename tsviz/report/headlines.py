@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tsviz.replay.lost.blame import TTFT
+from tsviz.replay.lost.blame import TPOT, TTFT
 from tsviz.replay.overview import SLICE
 from tsviz.replay.scenario.predicates import Finding
 
@@ -17,6 +17,8 @@ ENDLESS = ("livelock", "stall", "never_fits")
 """Findings behind which requests never end, the most telling first."""
 _WAITED = frozenset(("scheduled", "scheduled_again"))
 _MUCH_TAX = 0.1
+_SPANS = ((TTFT, "time to first token", 0.005, 0.5), (TPOT, "time between tokens", 0.05, 0.2))
+"""Spans whose waits are told: from which share on, and from which share on they are grave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,8 @@ def _ends(outcome: Outcome, found: list[Finding], ended: str) -> Headline:
         return Headline("plain", "No request was taken in.")
     if not outcome.open:
         ends = ", ".join((f"{outcome.finished:,} finished", *outcome.cut_off))
-        return Headline("good", f"{counted(outcome.accepted, 'request')}: {ends},"
-                                " none is left open.")  # fmt: skip
+        grade = "warn" if outcome.failed else "good"
+        return Headline(grade, f"{counted(outcome.accepted, 'request')}: {ends}, none is left open.")
     of = f"{outcome.open:,} of {counted(outcome.accepted, 'request')}"
     endless = sorted((f for f in found if f.name in ENDLESS), key=lambda f: ENDLESS.index(f.name))
     if endless:
@@ -115,14 +117,17 @@ def _latency(source: Source, outcome: Outcome) -> list[Headline]:
 
 
 def _waits(part: SubjectPart) -> list[Headline]:
-    mine = [s for s in part.shares if s.phase == TTFT]
-    waited = sorted((s for s in mine if s.cause not in _WAITED), key=lambda s: -s.time_ns)
-    share = sum(s.share for s in waited)
-    if not waited or share < 0.005:
-        return []
-    causes = ", ".join(f"{cause_label(s.cause)} {percent(s.share)}" for s in waited[:3] if s.share >= 0.005)
-    return [Headline("warn" if share > 0.5 else "plain",
-                     f"{percent(share)} of the time to first token is spent without a row: {causes}.")]  # fmt: skip
+    found = []
+    for phase, words, least, grave in _SPANS:
+        mine = [s for s in part.shares if s.phase == phase]
+        waited = sorted((s for s in mine if s.cause not in _WAITED), key=lambda s: -s.time_ns)
+        share = sum(s.share for s in waited)
+        if not waited or share < least:
+            continue
+        causes = ", ".join(f"{cause_label(s.cause)} {percent(s.share)}" for s in waited[:3] if s.share >= 0.005)
+        says = f"{percent(share)} of the {words} is spent without a row: {causes}."
+        found.append(Headline("warn" if share > grave else "plain", says))
+    return found
 
 
 def _retractions(source: Source, outcome: Outcome) -> list[Headline]:
@@ -147,8 +152,11 @@ def _cache(source: Source) -> list[Headline]:
 
 
 def _latency_tile(name: str, row: Row) -> Tile:
-    half = f"in half of {row['requests']:,}" if row.get("requests") else "in half"
-    return Tile(name, duration(row.get("p50_ns")), f"{half}; 99 in 100: {duration(row.get('p99_ns'))}")
+    if not row.get("requests"):
+        return Tile(name, duration(None), "no request has one here")
+    return Tile(
+        name, duration(row.get("p50_ns")), f"in half of {row['requests']:,}; 99 in 100: {duration(row.get('p99_ns'))}"
+    )
 
 
 def tiles(source: Source, ended: str) -> list[Tile]:
@@ -164,7 +172,7 @@ def tiles(source: Source, ended: str) -> list[Tile]:
     rest = [*outcome.cut_off, *([f"{outcome.open:,} open"] if outcome.open else [])]
     return [
         Tile("requests finished", f"{outcome.finished:,}", f"of {outcome.accepted:,}"
-             + (f"; {', '.join(rest)}" if rest else ""), "warn" if outcome.open else "good"),
+             + (f"; {', '.join(rest)}" if rest else ""), "warn" if outcome.open or outcome.failed else "good"),
         Tile("rounds", f"{rounds['n']:,}", f"in {duration(rounds['ns'])}, {ended}"),
         _latency_tile("time to first token", ttft),
         _latency_tile("time per token", tpot),

@@ -67,6 +67,12 @@ class HotTables:
         self._tables = tables
         self.final = layout.field(path, record, "final", bool)
 
+    def _at(self, record: dict[str, Any]) -> None:
+        """Be as a commit says that was read and checked elsewhere."""
+        self.last_round, self.last_seq = int(record.get("last_round", 0)), int(record.get("last_seq", -1))
+        self.final, self.torn = bool(record.get("final", False)), None
+        self._tables = dict(record.get("tables", {}))
+
     def rows(self, table: Table) -> int:
         """Committed rows of a table."""
         return int(self._tables.get(table.name, (0, 0, 0))[2])

@@ -37,7 +37,7 @@ _EVENTS = frozenset(
     (e.EXTEND_RESULT, e.FINISH, e.ABORT, e.RETRACT, e.UPDATE_RESERVE, e.WRITE_BACK_DONE, e.LOAD_BACK_DONE,
      e.BOOTSTRAPPED, e.FAILED, e.SUCCEEDED, e.REMOTE_PREFILL_DONE)
 )  # fmt: skip
-_STREAMS = ("default", "exec", "write", "load", "peer", "host")
+_STREAMS = ("default", "exec", "write", "load", "peer", "host", "backup")
 _OPERATIONS = (
     "store_ordered", "store_pinned", "zero", "load", "prologue", "layer", "epilogue", "result", "commit", "fetch",
     "backup", "land", "receive", "send",

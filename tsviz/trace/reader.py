@@ -20,6 +20,7 @@ from .cold import ColdTables
 from .columns import Table
 from .counts import check_calls, check_counts
 from .errors import Damaged
+from .grown import GrownTables
 from .hot import HotTables
 from .tokens import MODES
 
@@ -158,10 +159,12 @@ class Part:
         """Yield a table piece by piece, validated; nothing is kept. Raises `TraceError`, KeyError."""
         return self._store.batches(TABLES[name])
 
-    def large(self, name: str) -> ColdTables | None:
-        """Return the cold tables where this one has more than `KEPT_ROWS` rows and was not read whole before."""
-        store = self.cold
-        return store if store is not None and name not in self._loaded and self.rows(name) > KEPT_ROWS else None
+    def large(self, name: str) -> ColdTables | GrownTables | None:
+        """Return where a table of more than `KEPT_ROWS` rows that was not read whole before is read by group."""
+        store = self._store
+        if not isinstance(store, ColdTables | GrownTables) or name in self._loaded:
+            return None
+        return store if self.rows(name) > KEPT_ROWS else None
 
     def columns(self, name: str, names: Sequence[str]) -> pa.Table:
         """Return some columns of a table; of a large one nothing else is read and nothing kept. Raises `TraceError`."""

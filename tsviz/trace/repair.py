@@ -114,13 +114,30 @@ def _part(directory: Path, closed: bool) -> tuple[WholePart, list[str]]:
     cold = directory / layout.COLD
     if (cold / layout.MANIFEST_FILE).exists() or not (directory / layout.HOT).exists():
         return _cold(part, ColdTables(cold))
-    commits = directory / layout.HOT / layout.COMMITS_FILE
+    store, lost = sound_tables(directory / layout.HOT, closed=closed)
+    if store is None:
+        return nothing_of(part.meta), lost
+    tables = {name: _read(store, name) for name in TABLES}
+    return WholePart(part.meta, tables, store.last_round, last_call(tables["calls"])), lost
+
+
+def nothing_of(meta: Mapping[str, Any]) -> WholePart:
+    """Return a part of which no round is left."""
+    return WholePart(meta, {name: table.schema.empty_table() for name, table in TABLES.items()}, 0, -1)
+
+
+def sound_tables(directory: Path, *, closed: bool = False) -> tuple[HotTables | None, list[str]]:
+    """Return hot tables as their last commit that holds says, and what is lost behind it, in words.
+
+    `closed`: they were, so that a last commit is missing where none says so. None where not even the first one holds.
+    Raises `Damaged` where there is no file of commits.
+    """
+    commits = directory / layout.COMMITS_FILE
     records, lost = _commits(commits)
-    kept, torn = _sound(directory / layout.HOT, records)
+    kept, torn = _sound(directory, records)
     if kept is None:
         said = f"every round: {commits}: expected a commit whose tables have their CRC, found {torn or 'none'}"
-        nothing = {name: table.schema.empty_table() for name, table in TABLES.items()}
-        return WholePart(part.meta, nothing, 0, -1), [*lost, said]
+        return None, [*lost, said]
     if torn:
         lost.append(torn)
     last = records[-1]
@@ -129,9 +146,7 @@ def _part(directory: Path, closed: bool) -> tuple[WholePart, list[str]]:
         lost.append(f"rounds {kept['last_round'] + 1:,} to {last['last_round']:,}, {calls:,} calls")
     elif closed and not last["final"]:
         lost.append("the commit that closed it")
-    store = _At(directory / layout.HOT, kept)
-    tables = {name: _read(store, name) for name in TABLES}
-    return WholePart(part.meta, tables, kept["last_round"], last_call(tables["calls"])), lost
+    return _At(directory, kept), lost
 
 
 def _read(store: HotTables | ColdTables, name: str) -> pa.Table:

@@ -238,7 +238,8 @@ ZEROED = Table(
 
 TRANSFERS = Table(
     "transfers",
-    "a row a page that a store or load moves between device and host",
+    "a row a page that a store or load moves between device and host. A slice has those of operations that are out at"
+    " its start too",
     (
         _ROUND,
         i64("op_id", "operation"),
@@ -290,7 +291,10 @@ DEVICE_OPS = Table(
     (
         _ROUND,
         i64("op", "number of the operation, from 0"),
-        word("stream", "default, exec, write, load, peer, or host for what the control thread does itself"),
+        word(
+            "stream",
+            "default, exec, write, load, peer, host for what the control thread does itself, backup for files",
+        ),
         word(
             "kind",
             "store_ordered, store_pinned, zero, load, prologue, layer, epilogue, result, commit, fetch, backup, land,"
@@ -300,7 +304,10 @@ DEVICE_OPS = Table(
         i32("layer", "the layer, of one that touches one", nullable=True),
         i64("moved_bytes", "bytes that it copies, clears or reads"),
         ints("waits", "numbers of the operations whose events it waits for"),
-        ints("seen", "per stream, in the order above, the last operation whose end the host had seen; -1 is none"),
+        ints(
+            "seen",
+            "per stream, in the order above, the last operation whose end the host had seen; -1 or missing is none",
+        ),
         i64("submit_ns", "when the control thread queued it"),
         i64("start_ns", "when it began"),
         i64("end_ns", "when it ended"),

@@ -11,7 +11,7 @@ its scheduler has just driven out of the caches, so every list is taken once and
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +22,7 @@ from . import entries as e
 from .plan_fields import BatchFields, Pages, read_batch, read_transfer
 
 VERSION = 2
-PLAN, ADVANCE, SUBMIT, FORWARD, KEYS, CLEAR, DRAIN, FORWARD_ROWS, DEVICE_OPS, PAGE_CRCS = range(10)
+PLAN, ADVANCE, SUBMIT, FORWARD, KEYS, CLEAR, DRAIN = range(7)
 _MOST_CHANGED = 4
 """Where more than one slot in so many changed, a table is sent whole."""
 
@@ -39,14 +39,14 @@ class Encoder:
             e.PlanEntry: self._plan, e.AdvanceEntry: self._advance, e.SubmitEntry: _submit,
             e.ForwardEntry: lambda entry: (FORWARD, *entry), e.KeysEntry: _keys,
             e.ClearEntry: lambda entry: (CLEAR, *entry[:4], _failure(entry.failure)), e.DrainEntry: self._drain,
-            e.ForwardRowsEntry: lambda entry: (FORWARD_ROWS, entry.round, list(map(tuple, entry.rows))),
-            e.DeviceOpsEntry: lambda entry: (DEVICE_OPS, list(map(_device_op, entry.ops))),
-            e.PageCrcsEntry: lambda entry: (PAGE_CRCS, entry.round, entry.op, list(map(tuple, entry.rows))),
         }  # fmt: skip
 
     def encode(self, entry: e.Entry) -> bytes:
         """Return an entry as bytes. Raises ValueError for one that holds something else than the API gives."""
-        return marshal.dumps(self._encoders[type(entry)](entry), VERSION)
+        encode = self._encoders.get(type(entry))
+        if encode is None:
+            raise ValueError(f"{type(entry).__name__}: a device's own measurements are recorded by a BundleWriter")
+        return marshal.dumps(encode(entry), VERSION)
 
     def _plan(self, entry: e.PlanEntry) -> tuple[Any, ...]:
         plan: Any = entry.plan
@@ -169,19 +169,6 @@ def _remote(batch: BatchFields) -> tuple[Any, Any]:
         batch.input_ids, batch.shifted_input_ids, batch.candidates,
     ]  # fmt: skip
     return fields, [(group, table.shape[1], None, _ints(table)) for group, table in batch.tables(None).items()]
-
-
-def _device_op(op: e.DeviceOp) -> tuple[Any, ...]:
-    *plain, reads, writes = op
-    return (*plain, _ranges(reads), _ranges(writes))
-
-
-def _ranges(touched: e.RangeColumns | Sequence[tuple[str, int, int]]) -> Any:
-    """Return ranges as (space, first bytes, bytes behind the last ones) where they come as columns, else one by one."""
-    if isinstance(touched, e.RangeColumns):
-        begins, ends = touched.columns()
-        return touched.space, begins.tobytes(), ends.tobytes()
-    return list(map(tuple, touched))
 
 
 def _failure(failure: e.Failure | None) -> tuple[str, str] | None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import marshal
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from . import entries as e
 from . import wire
@@ -50,7 +48,6 @@ class Decoder:
         self._decoders: dict[int, Any] = {
             wire.PLAN: self._plan, wire.ADVANCE: self._advance, wire.SUBMIT: self._submit,
             wire.FORWARD: e.ForwardEntry, wire.KEYS: _keys, wire.CLEAR: _clear, wire.DRAIN: _drain,
-            wire.FORWARD_ROWS: _forward_rows, wire.DEVICE_OPS: _device_ops, wire.PAGE_CRCS: _page_crcs,
         }  # fmt: skip
 
     def decode(self, data: bytes) -> e.Entry:
@@ -185,35 +182,3 @@ def _drain(time_ns: int, duration_ns: int, events: list[Any], failure: tuple[str
     names = ("kind", "block_hashes", "parent_block_hash", "token_ids", "block_size")
     told = tuple(v and SimpleNamespace(**dict(zip(names, v, strict=True))) for v in events)
     return e.DrainEntry(time_ns, duration_ns, told, _failed(failure))
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranges(e.RangeColumns):
-    """Ranges that came as columns."""
-
-    space: str
-    begins: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
-
-    def columns(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        return self.begins, self.ends
-
-
-def _forward_rows(round_: int, rows: list[Any]) -> e.ForwardRowsEntry:
-    return e.ForwardRowsEntry(round_, list(map(e.ForwardRow._make, rows)))
-
-
-def _device_ops(ops: list[Any]) -> e.DeviceOpsEntry:
-    return e.DeviceOpsEntry([e.DeviceOp._make((*plain, _ranges(r), _ranges(w))) for *plain, r, w in ops])
-
-
-def _ranges(touched: Any) -> e.RangeColumns | list[tuple[str, int, int]]:
-    if isinstance(touched, tuple):
-        space, begins, ends = touched
-        return _Ranges(space, np.frombuffer(begins, np.int64), np.frombuffer(ends, np.int64))
-    ranges: list[tuple[str, int, int]] = touched
-    return ranges
-
-
-def _page_crcs(round_: int, op: int, rows: list[Any]) -> e.PageCrcsEntry:
-    return e.PageCrcsEntry(round_, op, list(map(e.PageCrc._make, rows)))

@@ -21,9 +21,8 @@ from tsviz.tui.desk import Desk
 from tsviz.tui.following import Follower
 from tsviz.tui.keymap import chosen_keys, keymap_of
 from tsviz.tui.keys import rebound
-from tsviz.tui.opening import Opening
+from tsviz.tui.opening import Arrival, Opening, Others
 from tsviz.tui.palette import Palette
-from tsviz.tui.panes.sheets import legend_lines
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.terminal import require_terminal
@@ -57,10 +56,13 @@ class DebuggerApp(TypedApp):
         compare: Another trace, to be compared with at once.
         name: What the trace is called before it is open.
         theme: Name of a theme; with NO_COLOR nothing is coloured whatever is named here.
+        others: Returns what opens another part of the trace, by its name; None where there is no way to one.
     """
 
     CSS_PATH = "debugger.tcss"
     TITLE = "tsviz"
+    DEFAULT_MODE = "opened"
+    """The mode of the part that was opened first; those of the others have the names of their parts."""
     COMMANDS = App.COMMANDS | {Actions}
 
     def __init__(
@@ -77,6 +79,7 @@ class DebuggerApp(TypedApp):
         follow: bool = False,
         name: str = "",
         theme: str = "tsviz-dark",
+        others: Others | None = None,
     ) -> None:
         no_color = "NO_COLOR" in os.environ
         super().__init__(ansi_color=True if no_color else None)
@@ -92,6 +95,9 @@ class DebuggerApp(TypedApp):
         self._desk = desk
         self._follower, self._follow = follower, follow
         self._compare, self._trace_name = compare, name
+        self._others = others
+        self._parts: dict[str, tuple[str, MainScreen]] = {}
+        """The parts that were looked at, each a mode of its own: its name, and its main screen."""
         self.failed: Exception | None = None
         """Why the trace could not be opened, where that ended the application."""
         self.crash = ""
@@ -109,6 +115,24 @@ class DebuggerApp(TypedApp):
         screen.expect(self._trace_name, follow=self._follow)
         self.main = screen
         return screen
+
+    def open_part(self, here: str, part: str, arrival: Arrival) -> bool:
+        """Show another part of the trace than `here`, which stays as it is; False where there is no way to one."""
+        if self._others is None:
+            return False
+        if not self._parts:
+            self.add_mode(self.DEFAULT_MODE, self.get_default_screen)  # made already: it is named to come back to it
+            self._parts[here] = (self.DEFAULT_MODE, self.main)
+        if part not in self._parts:
+            screen = MainScreen(self._others(part), 1, None, rebound(self._keys))
+            screen.attend(None, self._keys)
+            screen.expect(self._trace_name, follow=False)
+            self._parts[part] = (part, screen)
+            self.add_mode(part, lambda: screen)
+        mode, self.main = self._parts[part]
+        self.main.arrive(arrival)
+        self.switch_mode(mode)
+        return True
 
     def keeps(self, key: str, after: tuple[str, ...]) -> bool:
         """Whether a key waits until the trace is there."""
@@ -130,6 +154,8 @@ class DebuggerApp(TypedApp):
 
     def action_legend(self) -> None:
         """Show what each glyph means, over whatever screen."""
+        from tsviz.tui.panes.sheets import legend_lines
+
         self.push_screen(Sheet("Legend", legend_lines))
 
     def action_command_palette(self) -> None:
@@ -177,6 +203,7 @@ def run(
     follow: bool = False,
     name: str = "",
     theme: str | None = None,
+    others: Others | None = None,
 ) -> None:
     """Open the debugger on a trace and return when the user leaves it.
 
@@ -198,6 +225,7 @@ def run(
         follow=follow,
         name=name,
         theme=chosen_theme(theme),
+        others=others,
     )
     app.run()
     if app.failed is not None:

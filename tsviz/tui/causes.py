@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
+from tsviz.replay.recorded.snapshot import Cause
+from tsviz.tui.clean import clean, fit, shorten
 from tsviz.tui.glyphs import Mark
 
 
@@ -60,6 +64,48 @@ CAUSES: dict[str, Mark] = {
     ),
 }  # fmt: skip
 """Causes of verdicts and of lost time, by family."""
+
+
+_SHORT = {
+    "waits_for_bootstrap": "no peer yet",
+    "waits_for_result": "awaits a result",
+    "remote_transfer": "with its peer",
+    "batch_full": "batch full",
+    "token_budget_spent": "budget spent",
+    "decode_holdback": "decodes hold back",
+    "chunk_cut_to_zero": "chunk cut to zero",
+    "no_request_slot": "no slot",
+    "head_of_line": "behind {holder}",
+    "sealed_by_readmission": "sealed by {holder}",
+    "resident_prefill_blocked": "behind {holder}",
+    "retracted": "retracted",
+    "grant_cannot_join": "cannot join batch",
+    "never_schedulable": "never schedulable",
+    "capacity": "no pages",
+    "recovery_runs_alone": "{holder} recovers",
+    "one_remote_admission": "after {holder}",
+    "decode_waits_for_prefill_round": "{holder} prefills",
+    "deferred_by_transfer": "no pages, copy out",
+    "victim_not_quiescent": "no pages",
+    "nothing_retractable": "no pages",
+}
+"""Verdicts in so few words that a narrow list has room for them and for who is in the way."""
+_HOLDER_CELLS = 7
+
+
+def cause_text(cause: Cause, round_: int, cells: int) -> str:
+    """Return what became of a request in exactly so many cells: in full where that fits, else as short as it must be.
+
+    Names are cut before words are, and for how many rounds it has held goes last.
+    """
+    holder = shorten(cause.holder, _HOLDER_CELLS)
+    named = cause.words.replace(cause.holder, holder) if cause.holder else cause.words
+    short = _SHORT.get(cause.name, "").format(holder=holder or "another")
+    waited = round_ - cause.since_round + 1
+    since = f", {waited:,} rounds" if waited > 1 else ""
+    needs = f"{named.partition('; ')[0]}){since}" if named.startswith("no pages (") else ""
+    ways = (cause.words, named, needs, f"{short}{since}" if short else "", short)
+    return fit(next((way for way in ways if way and cell_len(clean(way)) <= cells), short or named), cells)
 
 
 def cause_mark(cause: str) -> Mark:

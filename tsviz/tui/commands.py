@@ -8,15 +8,16 @@ from functools import partial
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from tsviz.tui.keys import Key, display
-from tsviz.tui.screens.main import MainScreen
-from tsviz.tui.screens.over import Over
-from tsviz.tui.screens.pages import PagesScreen
 
 
 class Actions(Provider):
     """Offers what the keys do to those who do not know the keys."""
 
     def _keys(self) -> Iterator[Key]:
+        from tsviz.tui.screens.main import MainScreen
+        from tsviz.tui.screens.over import Over
+        from tsviz.tui.screens.pages import PagesScreen
+
         if isinstance(self.screen, MainScreen | Over | PagesScreen):
             yield from (key for key in self.screen.keys if key.id.rpartition(".")[2] not in ("palette", "quit"))
 

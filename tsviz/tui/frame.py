@@ -32,6 +32,13 @@ ORDERS: dict[str, tuple[str, _SortKey]] = {
 """Orders of the list of requests: what it is called, and the key. Only `state` has headings."""
 
 
+def longest_waits(snapshot: Snapshot) -> list[RequestLine]:
+    """Return the requests that have no row in a round, whose cause has held longest first."""
+    waiting = [(each.cause.since_round, each.submission, each)
+               for each in snapshot.requests if each.cause is not None and not each.scheduled]  # fmt: skip
+    return [each for _, _, each in sorted(waiting, key=lambda wait: wait[:2])]
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What the screen wants to see: a round (or LAST), whose tables, and which requests in which order."""

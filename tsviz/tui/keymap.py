@@ -81,6 +81,8 @@ def screens() -> dict[str, dict[str, str]]:
 
 def keymap_of(wanted: Mapping[str, str]) -> Chosen:
     """Return what can be used of a keymap."""
+    if not wanted:  # the screens need not be known
+        return Chosen({}, ())
     problems = [wanted[PROBLEM]] if PROBLEM in wanted else []
     ours = screens()
     known = {name for bindings in ours.values() for name in bindings}

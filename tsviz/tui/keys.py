@@ -47,8 +47,8 @@ KEYS: tuple[Key, ...] = (
     Key("order.reverse", "R", "reverse", "Turn the order of the requests round (in the timeline: lanes)", "Timeline"),
     Key("pin", "asterisk", "pin", "Pin the selected request: first in the list and the lanes", "Timeline"),
     Key("pane.timeline", "4", "focus_pane('timeline')", "Timeline (as tabs, the whole screen)", "Timeline"),
-    Key("row.down", "down,j", "move(1)", "Select the next request (in the inspector: scroll)", "Panes"),
-    Key("row.up", "up,k", "move(-1)", "Select the previous request (in the inspector: scroll)", "Panes"),
+    Key("row.down", "down,j", "move(1)", "Next request (in the round: candidate; in the inspector: scroll)", "Panes"),
+    Key("row.up", "up,k", "move(-1)", "Previous request (in the round: candidate; in the inspector: scroll)", "Panes"),
     Key("page.down", "pagedown", "page(1)", "One screenful down", "Panes"),
     Key("page.up", "pageup", "page(-1)", "One screenful up", "Panes"),
     Key("pane.next", "tab", "pane(1)", "Next pane", "Panes", "pane"),
@@ -58,6 +58,7 @@ KEYS: tuple[Key, ...] = (
     Key("pane.inspector", "3", "focus_pane('inspector')", "Inspector of the selected request", "Panes"),
     Key("fold", "enter", "fold", "Open or close the candidate at the cursor of the round", "Panes"),
     Key("view.why", "w", "view('why')", "Why the selected request is scheduled or not", "Inspector", "why"),
+    Key("view.waits", "W", "waits", "Who waits longest in this round, and why; again: the next", "Inspector", "waits"),
     Key("view.request", "i", "view('request')", "The selected request: lengths, pages, reserve", "Inspector"),
     Key("view.tables", "t", "view('tables')", "Its block tables, and what this round changed", "Inspector", "tables"),
     Key("view.retraction", "v", "view('retraction')", "Victims of this round: rank, size, exemption", "Inspector"),
@@ -107,6 +108,19 @@ def bindings() -> list[BindingType]:
 def display(keys: str) -> str:
     """Return keys as people write them: `n →`."""
     return " ".join(_DISPLAY.get(key.strip(), key.strip()) for key in keys.split(","))
+
+
+_OFFERED = (
+    "round.next", "round.back", "round.goto", "view.why", "view.waits", "findings", "stop.next", "mark.next",
+    "pane.next", "pages", "lost", "sql", "filter", "view.tables", "break", "play",
+)  # fmt: skip
+"""The keys that the last line offers first where there is not room for all."""
+
+
+def offered_first(keys: tuple[Key, ...]) -> list[Key]:
+    """Return the keys that have a word for the last line: those that lead to a cause first."""
+    worded = [key for key in keys if key.word]
+    return sorted(worded, key=lambda key: _OFFERED.index(key.id) if key.id in _OFFERED else len(_OFFERED))
 
 
 def rebound(keymap: dict[str, str]) -> tuple[Key, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.tui.desk import Desk
+from tsviz.tui.destination import ToMoment
 from tsviz.tui.following import Follower
 
 
@@ -22,5 +23,21 @@ class Subject:
     follower: Follower | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Where to go in a part that is opened from another one, and what to say there."""
+
+    round: int = 0
+    """0: at the moment."""
+    moment: ToMoment | None = None
+    request: str = ""
+    message: str = ""
+    why: bool = False
+    """Whether the inspector shall say why."""
+
+
 Opening = Callable[[], Subject]
 """Opens a trace, on the fetching thread. What it raises ends the application, and is raised by `tsviz.tui.app.run`."""
+
+Others = Callable[[str], Opening]
+"""Returns what opens another part (`node/rank`) of the same trace."""

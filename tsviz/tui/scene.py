@@ -48,7 +48,7 @@ class Scene:
     """What is known of the recording, where the trace is being written and followed."""
     stop: int | None = None
     """Stop of the round at which the cursor stands; None for the round as a whole."""
-    view: str = "tables"
+    view: str = "why"
     """Which view of the inspector is open."""
     detail: Detail | None = None
     """What the open view looked up last."""

@@ -8,7 +8,6 @@ from itertools import groupby
 from tsviz.replay.recorded.snapshot import NotPrepared, RecordedView
 from tsviz.tui.clean import clean
 from tsviz.tui.lane_list import lane_list
-from tsviz.tui.pages_scene import PagesView
 from tsviz.tui.strip import TIME, Lane, LaneGroup, Strip, StripAsk, even_firsts
 from tsviz.tui.view import Clocked, PoolHistory, PoolSplit, TimelineView
 
@@ -51,6 +50,8 @@ def _pool(view: RecordedView, columns: _Columns) -> _Pool:
 
 def _group(view: RecordedView, columns: _Columns, group: int) -> _Pool:
     """Return the pool of one group; without values where they are not known, with the reason."""
+    from tsviz.tui.pages_scene import PagesView
+
     if not isinstance(view, PagesView):
         return (), (), "this view does not tell its pages"
     occupied: list[int] = []

@@ -19,8 +19,9 @@ _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (no i
 
 
 def _tell(words: str) -> None:
+    shown = "".join(each if each.isprintable() else "\ufffd" for each in words)  # a path may hold anything
     try:
-        sys.stderr.write(f"tsviz: {words}\n")
+        sys.stderr.write(f"tsviz: {shown}\n")
     except Exception:
         return
 

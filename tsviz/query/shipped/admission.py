@@ -119,12 +119,12 @@ HEADROOM_HELD = Relation(
         ("table_tokens", "tokens that its table has room for"),
         ("known_tokens", "its prompt and the tokens that landed in front of the plan"),
         ("unused_pages", "whole pages behind the known tokens"),
-        ("headroom_tokens", "headroom of its last admission; null where decisions are not known"),
+        ("headroom_tokens", "headroom of its last admission; null where decisions are not known, and before a slice"),
     ),
     f"""
 WITH live AS (
   SELECT {SUBMISSION}, request, prompt_tokens FROM requests
-  WHERE accepted AND first_round <= at_round AND (end_round IS NULL OR end_round > at_round)
+  WHERE accepted AND submit_round <= at_round AND (end_round IS NULL OR end_round > at_round)
 ), held AS (
   SELECT {SUBMISSION}, "group", arg_max(length_slots, round) AS slots
   FROM table_changes WHERE round <= at_round GROUP BY {SUBMISSION}, "group"

@@ -16,6 +16,8 @@ class Relation:
     sql: str
     example: str
     parameters: tuple[str, ...] | None = None
+    says_more: bool = False
+    """Where decisions are known it says more than without; what it says without them is not less for that."""
 
     @property
     def signature(self) -> str:

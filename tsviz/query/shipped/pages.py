@@ -12,7 +12,7 @@ BLOCK_TABLE = Relation(
         ("group", "cache group"),
         ("slot", "slot of the table, from 0"),
         ("page", "page id; 0 is a hole"),
-        ("since_round", "round that wrote the slot"),
+        ("since_round", "round that wrote the slot; of what a slice carries that before its first"),
     ),
     f"""
 WITH changes AS (

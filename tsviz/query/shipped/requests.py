@@ -7,9 +7,9 @@ from .definition import ENDS, PART, SUBMISSION, Relation
 CARRIED = Relation(
     "carried",
     "a row a request that lived before the first round of a slice, or of what a flight recorder kept: what it did"
-    " before is not recorded, and is null in the other relations; `operations`, `events`, `table_changes` and,"
-    " where decisions are recorded, `states`, `reserves` and `tickets` have rows"
-    " of such requests from before that round, which say where they stood",
+    " before is not recorded, and is null in the other relations unless it was new; `operations`, `events`,"
+    " `table_changes` and, where decisions are known, `states` have rows of such requests from before that round, which"
+    " say where they stood; `transfers` and `tickets` of operations that were out; recorded decisions also `reserves`",
     (
         ("submission", "number of the request"),
         ("request", "request id"),
@@ -19,8 +19,9 @@ CARRIED = Relation(
         ("landed_tokens", "tokens that had landed before that"),
         (
             "state",
-            "where it stood: prefilling (its last row left some to compute), decoding (none), retracted (no row is"
-            " carried, and tokens had landed); null where new and retracted cannot be told apart",
+            "where it stood: new (it had not run), prefilling (its last row left some to compute), decoding (none) or"
+            " retracted; where decisions are not known it is retracted if no row is carried and tokens had landed, and"
+            " null where new and retracted cannot be told apart",
         ),
     ),
     f"""
@@ -37,12 +38,18 @@ WITH begun AS (
 ), landed AS (
   SELECT {SUBMISSION}, sum(token_count)::BIGINT AS landed_tokens
   FROM events JOIN there USING ({SUBMISSION}) WHERE round < begin_round AND applied GROUP BY {SUBMISSION}
+), stood AS (
+  SELECT {SUBMISSION}, arg_max(after, (round, item)) AS stood
+  FROM states JOIN there USING ({SUBMISSION}) WHERE round < begin_round GROUP BY {SUBMISSION}
 )
 SELECT {SUBMISSION}, request, submit_round, begin_round, last_row_round, coalesce(landed_tokens, 0) AS landed_tokens,
-  CASE WHEN chunk THEN 'prefilling' WHEN last_row_round IS NOT NULL THEN 'decoding'
+  CASE WHEN stood IN ('Bootstrapping', 'Submitted') THEN 'new' WHEN stood = 'Retracted' THEN 'retracted'
+    WHEN chunk THEN 'prefilling' WHEN last_row_round IS NOT NULL THEN 'decoding'
     WHEN landed_tokens > 0 THEN 'retracted' END AS state
-FROM there LEFT JOIN ran USING ({SUBMISSION}) LEFT JOIN landed USING ({SUBMISSION})""",
+FROM there LEFT JOIN ran USING ({SUBMISSION}) LEFT JOIN landed USING ({SUBMISSION})
+LEFT JOIN stood USING ({SUBMISSION})""",
     "SELECT request, submit_round, landed_tokens FROM carried ORDER BY submission",
+    says_more=True,
 )
 
 PREFILL_STEPS = Relation(
@@ -84,7 +91,7 @@ WITH steps AS (
     lag(slot) OVER w AS last_slot
   FROM steps WINDOW w AS (PARTITION BY {SUBMISSION} ORDER BY round)
 ), known AS (
-  SELECT {SUBMISSION}, begin_round, state IS NOT NULL AS ran FROM carried
+  SELECT {SUBMISSION}, begin_round, state IS NOT NULL AS ran FROM carried WHERE state IS DISTINCT FROM 'new'
 ), marked AS (
   SELECT *, last_end >= last_prefill AS after_complete,
     CASE WHEN last_end IS NOT NULL THEN last_end >= last_prefill OR start_tokens < last_end OR slot <> last_slot
@@ -150,13 +157,13 @@ FROM known""",
 REQUESTS = Relation(
     "requests",
     "a row a submitted request: when it came, ran and ended, what it waited for and what it cost; of a request that"
-    " lived before a slice (`carried`) what the rounds before it decide is null",
+    " had run before a slice, or may have (`carried`), what the rounds before it decide is null",
     (
         ("submission", "number of the request in order of submission"),
         ("request", "request id"),
         ("accepted", "false when the submit call raised"),
         ("submit_round", "round of the plan in front of which it was submitted"),
-        ("first_round", "round of its first prefill row; null if it never ran, and of `carried` requests"),
+        ("first_round", "round of its first prefill row; null if it never ran, and of such requests"),
         ("end_round", "round of the plan in front of which it ended; null if it never did"),
         ("ended_by", "finish, abort, failed or succeeded"),
         ("arrival_ns", "when it reached the engine, or the submit call where the trace does not say"),
@@ -170,15 +177,15 @@ REQUESTS = Relation(
         ("prompt_tokens", "length of the prompt"),
         ("max_new_tokens", "declared budget; 0 is undeclared"),
         ("generated_tokens", "tokens that landed"),
-        ("hit_tokens", "prefix hit of its first admission; null of `carried` requests"),
+        ("hit_tokens", "prefix hit of its first admission; null of such requests"),
         (
             "retractions",
-            "how often it started over, the number of its rows in `restarts`; null of `carried` requests. The screen,"
+            "how often it started over, the number of its rows in `restarts`; null of such requests. The screen,"
             " `why` and `findings` count how often it lost its pages: once more, if it has not come back by the end."
             " Those are the rows of `retractions` with outcome 'retracted' and this victim, where decisions are known,"
             " and, on the screen, its events `retract`",
         ),
-        ("recomputed_tokens", "positions that prefill rows computed again; null of `carried` requests"),
+        ("recomputed_tokens", "positions that prefill rows computed again; null of such requests"),
     ),
     f"""
 WITH landed AS (
@@ -190,10 +197,12 @@ WITH landed AS (
 ), ended AS (
   SELECT {SUBMISSION}, min(round) AS end_round, arg_min(kind, call_seq) AS ended_by, min(call_seq) AS end_seq
   FROM events WHERE kind IN {ENDS} AND applied GROUP BY {SUBMISSION}
+), begun AS (
+  SELECT {SUBMISSION}, begin_round FROM carried WHERE state IS DISTINCT FROM 'new'
 ), ran AS (
   SELECT {SUBMISSION}, min(round) AS first_round, arg_min(start_tokens, round) AS hit_tokens,
     count_if(restart) AS retractions, sum(recomputed_tokens)::BIGINT AS recomputed_tokens
-  FROM prefill_steps ANTI JOIN carried USING ({SUBMISSION}) GROUP BY {SUBMISSION}
+  FROM prefill_steps ANTI JOIN begun USING ({SUBMISSION}) GROUP BY {SUBMISSION}
 ), told AS (
   SELECT {SUBMISSION}, request, accepted, round AS submit_round, arrival_ns, call_seq, prompt_tokens, max_new_tokens,
     generated_tokens, first_tokens, first_seq, last_seq, end_round, ended_by, end_seq
@@ -219,7 +228,7 @@ SELECT {SUBMISSION}, request, accepted, submit_round, first_round, end_round, en
   prompt_tokens, max_new_tokens, coalesce(generated_tokens, 0) AS generated_tokens, hit_tokens,
   CASE WHEN begin_round IS NULL THEN coalesce(retractions, 0) END::BIGINT AS retractions,
   CASE WHEN begin_round IS NULL THEN coalesce(ran.recomputed_tokens, 0) END AS recomputed_tokens
-FROM told LEFT JOIN (SELECT {SUBMISSION}, begin_round FROM carried) USING ({SUBMISSION})
+FROM told LEFT JOIN begun USING ({SUBMISSION})
 LEFT JOIN times USING ({SUBMISSION}) LEFT JOIN ran USING ({SUBMISSION})
 LEFT JOIN plans USING ({PART}, first_round)""",
     "SELECT request, ttft_ns / 1e6 AS ttft_ms, retractions FROM requests ORDER BY ttft_ns DESC NULLS LAST LIMIT 10",
@@ -236,7 +245,7 @@ WAITING = Relation(
         (
             "state",
             "new (no row yet), or retracted (it can have been; it starts over later); null where which of them is not"
-            " known: a `carried` request that held no pages, and of which nothing had landed",
+            " known: a `carried` request that held no pages, of which nothing had landed and decisions are not known",
         ),
         (
             "since_round",
@@ -258,14 +267,19 @@ WITH live AS (
   GROUP BY {SUBMISSION}
 ), before AS (
   SELECT {SUBMISSION}, begin_round, state, next_round
-  FROM carried LEFT JOIN steps USING ({SUBMISSION})
+  FROM carried LEFT JOIN steps USING ({SUBMISSION}) WHERE state IS DISTINCT FROM 'new'
+), told AS (
+  SELECT {SUBMISSION}, arg_max(after, (round, item)) AS now,
+    -- In front of a slice a state may be told as a change to itself: since when is then not known.
+    max(round) FILTER (before <> after) AS told_round
+  FROM states WHERE round <= at_round GROUP BY {SUBMISSION}
 ), away AS (
   SELECT {SUBMISSION}, request, 'new' AS state, submit_round AS since_round,
     at_round - submit_round + 1 AS waited_rounds, first_round AS next_row_round, prompt_tokens
   FROM live ANTI JOIN before USING ({SUBMISSION}) WHERE first_round IS NULL OR first_round > at_round
   UNION ALL
-  SELECT {SUBMISSION}, request, before.state, NULL, NULL, next_round, prompt_tokens
-  FROM live JOIN before USING ({SUBMISSION})
+  SELECT {SUBMISSION}, request, before.state, told_round, at_round - told_round + 1, next_round, prompt_tokens
+  FROM live JOIN before USING ({SUBMISSION}) LEFT JOIN told USING ({SUBMISSION})
   WHERE (before.state IS NULL OR before.state = 'retracted') AND at_round >= begin_round
     AND (next_round IS NULL OR next_round > at_round)
   UNION ALL
@@ -273,9 +287,6 @@ WITH live AS (
     at_round - retracted_from_round + 1, restart_round, prompt_tokens
   FROM live JOIN restarts USING ({SUBMISSION})
   WHERE retracted_from_round <= at_round AND restart_round > at_round
-), told AS (
-  SELECT {SUBMISSION}, max(round) AS told_round, arg_max(after, (round, item)) AS now
-  FROM states WHERE round <= at_round GROUP BY {SUBMISSION}
 ), waits AS (
   FROM away
   UNION ALL

@@ -15,7 +15,7 @@ ACKS = Relation(
         ("storage_pages", "pages that must first come from the storage tier"),
         ("acknowledged_round", "round of the plan in front of which it was acknowledged; null if never"),
         ("age_rounds", "plans from the one to the other, or to the last of the trace"),
-        ("age_ns", "time from the plan to the acknowledgement; null without one"),
+        ("age_ns", "time from the plan to the acknowledgement; null without one, and where the plan is before a slice"),
         ("success", "what a load says of itself; null for stores and without an acknowledgement"),
     ),
     f"""

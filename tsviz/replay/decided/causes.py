@@ -34,14 +34,18 @@ REFUSED = frozenset((d.CAPACITY, d.DEFERRED, d.NOT_QUIESCENT, d.NOTHING_RETRACTA
 """Causes behind which an admission was refused for capacity."""
 
 
-def cause_words(cause: str, holder: str, rule: str, op_id: int, waited_rounds: int, shortage: str = "") -> str:
+def cause_words(
+    cause: str, holder: str, rule: str, op_id: int, waited_rounds: int, shortage: str = "", request: str = ""
+) -> str:
     """Return a verdict in words, with the rounds it has held if it is not the first; an unknown cause as it stands.
 
-    `shortage` says what a refused admission needs and what there is.
+    `shortage` says what a refused admission needs and what there is, `request` whose verdict it is.
     """
     template = _WORDS.get(cause)
     if template is None:
         return cause
+    if cause == d.RETRACTED and holder == request:
+        holder = "its own refusal"
     shortage = f" ({shortage})" if shortage else ""
     words = template.format(holder=holder or "another request", rule=rule or "no rule", op_id=op_id, shortage=shortage)
     if cause == d.SCHEDULED or waited_rounds < 1:

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from tsviz.replay.recorded.snapshot import Cause, Reserve, Term
-from tsviz.replay.rows.lifetimes import Longs, PerRequest, column, words
+from tsviz.replay.rows.lifetimes import Longs, PerRequest, among, column, words
 from tsviz.replay.rows.rows_from import some
+from tsviz.scheduler.states import RETRACTED, STATE_NAMES
 
 from .causes import REFUSED, cause_words
 
@@ -69,24 +70,24 @@ class DecidedView:
             table = some(self._tables, name, ("round", *filter(None, (field,))))
             rounds = column(table, "round").astype(np.int64)
             if field:
-                rounds = rounds[np.array(words(table, field), dtype=object) == said]
+                rounds = rounds[among(table, field, (said,))]
             found[mark] = np.unique(rounds[rounds <= self.last_round])
         return found
 
-    def causes(self, submissions: Longs, round_: int) -> list[Cause | None]:
-        """Return, per submission, what became of it in a round; None where that is not known."""
+    def causes(self, submissions: Longs, names: Sequence[str], round_: int) -> list[Cause | None]:
+        """Return, per submission and its id, what became of it in a round; None where that is not known."""
         if round_ > self.last_round:
             return [None] * len(submissions)
         rows, refused = self._verdicts.last(submissions, round_), self._refusals.last(submissions, round_)
         return [
-            None if row < 0 else self._one(row, round_, refusal)
-            for row, refusal in zip(rows.tolist(), refused.tolist(), strict=True)
+            None if row < 0 else self._one(row, name, round_, refusal)
+            for row, name, refusal in zip(rows.tolist(), names, refused.tolist(), strict=True)
         ]
 
-    def _one(self, row: int, round_: int, refusal: int) -> Cause:
+    def _one(self, row: int, name: str, round_: int, refusal: int) -> Cause:
         since, cause, holder = int(self._since[row]), self._cause[row] or "", self._holder[row] or ""
         shortage = self._shortage(refusal) if cause in REFUSED and refusal >= 0 else ""
-        said = cause_words(cause, holder, self._rule[row] or "", int(self._op[row]), round_ - since, shortage)
+        said = cause_words(cause, holder, self._rule[row] or "", int(self._op[row]), round_ - since, shortage, name)
         return Cause(cause, said, holder, since)
 
     def _shortage(self, refusal: int) -> str:
@@ -94,6 +95,16 @@ class DecidedView:
         named = ", ".join(f"{pages:,} of {name}" for name, pages in zip(self._groups, need, strict=False) if pages)
         free, reachable = int(self._free[refusal]), int(self._reachable[refusal])
         return f"needs {named or 'none'}; {free:,} free, {reachable:,} with evictions"
+
+    def retracted(self, round_: int) -> Longs:
+        """Return the submissions of which the last state told by a round is that they were retracted, in order."""
+        states = some(self._tables, "states", ("submission", "round", "after"))
+        rows = PerRequest(column(states, "submission"), column(states, "round"))
+        everyone = np.unique(column(states, "submission").astype(np.int64))
+        last, after = rows.last(everyone, round_), np.array(words(states, "after"), dtype=object)
+        known = last >= 0
+        gone: Longs = everyone[known][after[last[known]] == STATE_NAMES[RETRACTED]]
+        return gone
 
     def reserve(self, submission: int, round_: int) -> Reserve | None:
         """Return the reserve of the request's last prefill attempt at or before a round."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -150,19 +151,34 @@ def never_fits(subject: Subject, requests: int) -> Ended:
         return Absent("never_fits", len(who), requests)
     return found(
         "never_fits",
-        f"can never be scheduled: {listed(who)}; {rows[0]['rule']}",
+        f"can never be scheduled: {listed(who)}; {rows[0]['rule']}{_with_numbers(facts, rows[0])}",
         (rows[0]["round"], rows[-1]["round"]), who, requests=len(who),
     )  # fmt: skip
 
 
+def _with_numbers(facts: Facts, row: dict[str, Any]) -> str:
+    """Return an inequality with the numbers that its names stand for in a round."""
+    words = str(row["rule"])
+    phases = [phase for phase in facts.at("phases", row["round"]) if phase["name"] == "decodes"]
+    values = {"holdback": phases[0]["holdback_tokens"] if phases else 0} | facts.config
+    for name in ("holdback", "decode_input_tokens", "max_scheduled_tokens", "max_batch_size"):
+        words = words.replace(name, f"{int(values[name]):,}")
+    return "" if words == row["rule"] else f" ({words})"
+
+
 def readmission(subject: Subject, rounds: int) -> Ended:
-    """Judge: a retracted request waited for more than `rounds` rounds while others finished or sent tokens."""
+    """Judge: a retracted request waited for more than `rounds` rounds while others finished or sent tokens.
+
+    One that was retracted before a slice waits from its start, unless its round is known: for as long at least.
+    """
     facts = facts_of(subject)
-    states = some(facts.decided, "states", ("submission", "round", "after"))
+    begin = starts_at(subject.part)
+    states = some(facts.decided, "states", ("submission", "round", "before", "after"))
     rows = PerRequest(column(states, "submission"), column(states, "round"))
-    after, at = words(states, "after"), column(states, "round")
+    before, after, at = words(states, "before"), words(states, "after"), column(states, "round")
     ends = np.sort(facts.life.end_round[facts.life.end_round != NEVER])
     most, best = 0, (-1, 0, 0, 0)
+    longer = []
     for index, row in enumerate(rows.order.tolist()):
         if after[row] != "Retracted":
             continue
@@ -170,17 +186,22 @@ def readmission(subject: Subject, rounds: int) -> Ended:
         following = index + 1 < len(rows.keys) and int(rows.keys[index + 1] >> 32) == submission
         until = int(at[rows.order[index + 1]]) if following else facts.last_round + 1
         first = int(at[row])
+        if before[row] == after[row]:  # told of the round in front of a slice
+            first += 1
+            longer.append(facts.life.names[submission])
         finished = int(np.searchsorted(ends, until, side="left") - np.searchsorted(ends, first, side="right"))
         others = finished or _tokens(facts, first, until, submission)
         if until - first > most and others:
             most, best = until - first, (submission, first, until - 1, finished)
     if most <= rounds:
-        begin = starts_at(subject.part)
-        waits = [] if begin is None else waited_before(subject.part, begin, rounds)
+        waits = [] if begin is None or facts.begins_told else waited_before(subject.part, begin, rounds)
         if waits:
             return not_on_a_slice(
                 "readmission_waits", f"whether {listed(waits)} had run before round {begin:,} is not in it"
             )
+        if longer:
+            lacks = f"since when {listed(longer)} had lost {'its' if len(longer) == 1 else 'their'} pages is not in it"
+            return not_on_a_slice("readmission_waits", lacks)
         return Absent("readmission_waits", most, rounds)
     submission, first, last, finished = best
     name = facts.life.names[submission]
@@ -188,9 +209,9 @@ def readmission(subject: Subject, rounds: int) -> Ended:
                   and b >= first})  # fmt: skip
     return found(
         "readmission_waits",
-        f"a readmission waits: {name!r} was retracted in round {first:,} and is out until round {last:,}, while"
-        f" {counted(finished, 'other')} finished; {counted(sealed, 'request')} {'is' if sealed == 1 else 'are'} sealed"
-        " behind it",
+        f"a readmission waits: {name!r} was retracted {'by' if first == begin else 'in'} round {first:,} and is out"
+        f" until round {last:,}, while {counted(finished, 'other')} finished; {counted(sealed, 'request')}"
+        f" {'is' if sealed == 1 else 'are'} sealed behind it",
         (first, last), [name], rounds=most, finished=finished, sealed_requests=sealed,
     )  # fmt: skip
 
@@ -254,7 +275,7 @@ def leak(subject: Subject, blocks: int) -> Ended:
         if facts.open_tickets(round_, item) > 0:
             continue
         gone = int(missing[row])
-        if (first := starts_at(subject.part)) is not None:
+        if (first := starts_at(subject.part)) is not None and not facts.begins_told:
             lacks = f"an operation from before round {first:,} may hold the {gone:,} blocks missing in {round_:,}"
             return not_on_a_slice("leak", lacks)
         return found(

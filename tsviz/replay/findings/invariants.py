@@ -52,9 +52,9 @@ def page_breach(subject: Subject, breaches: int) -> Ended:
     """
     facts = facts_of(subject)
     first, short = starts_at(subject.part), list(_short(facts))
-    # Which operations from before a slice are still out is not in it: they may hold what is missing.
-    broken = [*_totals(facts), *(short if first is None else ()), *_handed_out(subject, facts)]
-    if first is not None and short and len(broken) <= breaches:
+    # Where it is not known which operations from before a slice are still out, they may hold what is missing.
+    broken = [*_totals(facts), *(short if facts.begins_told else ()), *_handed_out(subject, facts)]
+    if first is not None and short and not facts.begins_told and len(broken) <= breaches:
         lacks = f"an operation from before round {first:,} may hold the blocks that are missing in {short[0].round:,}"
         return not_on_a_slice("page_breach", lacks)
     return _ended("page_breach", "page", broken, breaches)

@@ -60,6 +60,10 @@ class Check:
     breach: bool = False
     """Whether the finding breaks an invariant (exit code 6)."""
 
+    def found_from(self, threshold: int) -> str:
+        """Return in words what is more than a threshold."""
+        return f"a finding from {threshold + 1:,} {self.counts}" if threshold else "the first is a finding"
+
     @property
     def severity(self) -> str:
         """One of `SEVERITIES`."""
@@ -102,7 +106,8 @@ class Checked:
         if isinstance(self.ended, Finding):
             return self.ended.sentence
         if isinstance(self.ended, Absent):
-            return f"at most {self.ended.most:,} {self.check.counts}; a finding from {self.ended.needed + 1:,}"
+            near = f"{self.ended.most:,} at most" if self.ended.most else "none"
+            return f"{near}; {self.check.found_from(self.ended.needed)}"
         return self.ended.reason
 
     @property

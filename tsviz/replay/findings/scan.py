@@ -15,7 +15,7 @@ from tsviz.replay.why.facts import Facts
 from tsviz.trace.catalogue import CALLS
 from tsviz.trace.reader import Bundle, Part
 
-from . import decided, invariants, recorded
+from . import decided, invariants, recorded, waits
 from .kept import Kept
 from .model import BUNDLE, DECIDED, RECORDED, Check, Checked, Ended, NotCheckable, Subject
 
@@ -42,6 +42,8 @@ CHECKS: tuple[Check, ...] = (
           0, "blocks", DECIDED, decided.leak),
     Check("acknowledgement_missing", "a copy or a peer's answer is out at the end, three times longer than the slowest"
           " that was answered", 100, "rounds", RECORDED, recorded.acknowledgement),
+    Check("failed_transfers", "requests ended because the transfer of their pages failed", 0, "requests", RECORDED,
+          waits.failed_transfers),
     _named("retraction_storm", f"many retractions within {STORM_ROUNDS} rounds"),
     Check("repeated_retraction", "one request is retracted again and again", 3, "retractions of one request", DECIDED,
           decided.repeated_retraction),
@@ -52,6 +54,8 @@ CHECKS: tuple[Check, ...] = (
     Check("head_of_line_hold", "one incomplete prefill holds the line: nothing behind it is tried", 8, "rounds",
           DECIDED, decided.hold),
     _named("head_of_line", "the oldest request that never ran is passed over in rounds that schedule others"),
+    Check("decodes_wait", "requests that were prefilled get no row for many rounds, because prompts are prefilled", 16,
+          "rounds", DECIDED, waits.decodes_wait),
     Check("readmission_waits", "a retracted request waits to come back while others finish or send tokens", 50,
           "rounds", DECIDED, decided.readmission),
     Check("low_hit_rate", "the cache gives little of the prefixes that earlier prompts had in common", 50,

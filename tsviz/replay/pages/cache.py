@@ -4,7 +4,8 @@ A gap is a stretch of rounds in which no table and no operation holds a page tha
 it: an eviction of the page in the gap (cached until then); the page placed again without being zeroed (a hit: cached
 all the time); the page placed freshly although no eviction took it out of the index (empty all the time). The last one
 needs decisions. A gap that is open at the end of the trace is settled by what was published of the page, if that is
-known exactly; otherwise it stays unknown.
+known exactly; otherwise it stays unknown. Where a slice begins, its keyframe says what was cached (`start.py`): every
+page that nobody holds there is in a gap.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tsviz.replay.decided.view import DecidedTables
 from tsviz.replay.rows.lifetimes import NEVER, Longs, column
 
 from .spells import Layout, Spells, mapped
+from .start import Start
 from .tickets import Tickets
 from .window import PagesPart
 
@@ -66,13 +68,16 @@ class Publications(NamedTuple):
     """Numbers of pages of which it is not known whether they did."""
 
 
-def publications_of(part: PagesPart, tables: DecidedTables | None, spells: Spells, tickets: Tickets) -> Publications:
+def publications_of(
+    part: PagesPart, tables: DecidedTables | None, spells: Spells, tickets: Tickets, start: Start | None
+) -> Publications:
     """Return which pages were published. Raises `TraceError`.
 
     A publication names the request, the group and a range of prefix pages; which slots of these are published follows
     from the kind of group (cache-rules.md, section 7.2), and the table behind the plan holds the canonical pages. Where
     it registered fewer entries than it has slots at the end of a request, duplicates are not told apart: unsure. Pages
-    that a load fills are published as chunk and not told as publications.
+    that a load fills are published as chunk and not told as publications. What was cached at the start of a slice was
+    published by then.
     """
     nothing = np.zeros(0, np.int64)
     if tables is None:
@@ -96,10 +101,11 @@ def publications_of(part: PagesPart, tables: DecidedTables | None, spells: Spell
     placed = moment(spells.number.astype(np.int64), spells.from_round)
     used = np.isin(moment(tickets.number, tickets.from_round), placed)  # others were cached on the device already
     loads = np.flatnonzero(tickets.load & used & (tickets.landed != NEVER))
+    before = (nothing, nothing.astype(np.int8), 0) if start is None else (start.device, start.kind, start.round)
     return Publications(
-        np.concatenate([tickets.number[loads], number[sure]]),
-        np.concatenate([tickets.landed[loads], round_[row][sure]]),
-        np.concatenate([np.full(len(loads), KINDS.index("chunk"), np.int8), kind[row][sure]]),
+        np.concatenate([before[0], tickets.number[loads], number[sure]]),
+        np.concatenate([np.full(len(before[0]), before[2]), tickets.landed[loads], round_[row][sure]]),
+        np.concatenate([before[1], np.full(len(loads), KINDS.index("chunk"), np.int8), kind[row][sure]]),
         np.unique(number[~sure]),
     )
 
@@ -140,14 +146,20 @@ class Gaps:
 
     def __init__(
         self, part: PagesPart, layout: Layout, spells: Spells, tickets: Tickets, tables: DecidedTables | None,
-        last: int,
+        last: int, start: Start | None,
     ) -> None:  # fmt: skip
-        """`last` is the last round of which decisions are known. Raises `TraceError`."""
+        """`last` is the last round of which decisions are known, `start` what was cached where a slice begins.
+
+        Raises `TraceError`.
+        """
+        self._start = start
         self.evictions = evictions_of(tables, layout)
-        self.publications = publications_of(part, tables, spells, tickets)
-        number = np.concatenate([spells.number.astype(np.int64), tickets.number])
-        from_ = np.concatenate([spells.from_round, tickets.from_round])
-        to = np.concatenate([spells.to_round, tickets.to_round])
+        self.publications = publications_of(part, tables, spells, tickets, start)
+        every = np.zeros(0, np.int64) if start is None else np.delete(np.arange(layout.size), layout.base[:-1])
+        at_start = np.full(len(every), 0 if start is None else start.round)
+        number = np.concatenate([every, spells.number.astype(np.int64), tickets.number])
+        from_ = np.concatenate([at_start, spells.from_round, tickets.from_round])
+        to = np.concatenate([at_start, spells.to_round, tickets.to_round])
         order = np.lexsort((from_, number))
         number, from_, to = number[order], from_[order], to[order]
         latest = (np.maximum.accumulate((number << 32) + np.minimum(to, 0xFFFF_FFFF)) & 0xFFFF_FFFF).astype(np.int64)
@@ -173,7 +185,9 @@ class Gaps:
         published = self._published(taken)
         self.state[~closed] = np.where(published[~closed] >= 0, WAS_CACHED, WAS_EMPTY)
         unsure = np.isin(self.number, self.publications.unsure) & (published < 0)
-        if part.meta.get("starts_at") is not None:  # what was published of a page before is known only if taken since
+        if (
+            part.meta.get("starts_at") is not None and self._start is None
+        ):  # what was published of a page before is known only if taken since
             unsure |= (published < 0) & ~self._taken_before(taken)
         self.state[~closed & (unsure | (self.from_round > last))] = UNSETTLED
         seen = published >= 0

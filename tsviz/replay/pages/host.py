@@ -21,6 +21,7 @@ from .cache import moment
 from .counting import counts_of
 from .host_life import host_life
 from .spells import Layout, mapped
+from .start import Start
 from .tickets import acknowledged
 from .values import PageLife, PagesMap
 
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
 
 
 class HostFillings:
-    """One row a host page that a store, or a load from storage, fills: sorted by page, then round."""
+    """One row a host page that a store, or a load from storage, fills: sorted by page, then round.
 
-    def __init__(self, transfers: Any, events: Any, layout: Layout) -> None:
+    A page that was kept where a slice begins is a row too: of no operation (-1), filled in the round before.
+    """
+
+    def __init__(self, transfers: Any, events: Any, layout: Layout, start: Start | None) -> None:
         load = mapped(transfers, "kind", {"load_back": 1}) == 1
         fetched = load & transfers["from_storage"].to_numpy(zero_copy_only=False).astype(np.bool_)
         group = column(transfers, "group_index").astype(np.int64)
@@ -44,17 +48,25 @@ class HostFillings:
         inside &= number < ends
         ack, failed = acknowledged(events, op_id, round_)
         filled = np.flatnonzero(inside & (~load | fetched))
-        filled = filled[np.lexsort((round_[filled], number[filled]))]
-        self.number, self.from_round, self.op_id = number[filled], round_[filled], op_id[filled]
-        self.source = column(transfers, "src_page").astype(np.int64)[filled]
-        self.fetched, self.group = fetched[filled], group[filled]
-        self.acknowledged = ack[filled]
-        self.landed = np.where(failed[filled] & fetched[filled], NEVER, ack[filled])
+        source = column(transfers, "src_page").astype(np.int64)
+        kept, before = (np.zeros(0, np.int64), 0) if start is None else (start.host, start.round)
+        kept_group = np.searchsorted(np.array(layout.base, np.int64), kept, side="right") - 1
+        since, nobody = np.full(len(kept), before), np.full(len(kept), -1)
+        number_, from_ = np.concatenate([kept, number[filled]]), np.concatenate([since, round_[filled]])
+        order = np.lexsort((from_, number_))
+        self.number, self.from_round = number_[order], from_[order]
+        self.op_id = np.concatenate([nobody, op_id[filled]])[order]
+        self.source = np.concatenate([nobody, source[filled]])[order]
+        self.fetched = np.concatenate([nobody >= 0, fetched[filled]])[order]
+        self.group = np.concatenate([kept_group, group[filled]])[order]
+        self.acknowledged = np.concatenate([since, ack[filled]])[order]
+        lost = np.concatenate([nobody >= 0, failed[filled]])[order]
+        self.landed = np.where(lost & self.fetched, NEVER, self.acknowledged)
         """The round from which the page is kept."""
-        following = np.append(self.from_round[1:], NEVER)[: len(filled)]
-        last = np.append(self.number[1:] != self.number[:-1], True)[: len(filled)]
+        following = np.append(self.from_round[1:], NEVER)[: len(order)]
+        last = np.append(self.number[1:] != self.number[:-1], True)[: len(order)]
         end = np.where(last, NEVER, following)
-        self.until = np.where(self.landed == NEVER, np.minimum(end, np.where(failed[filled], ack[filled], end)), end)
+        self.until = np.where(self.landed == NEVER, np.minimum(end, np.where(lost, self.acknowledged, end)), end)
         """The page is filled anew, or given back, in this round."""
         read = np.flatnonzero(inside & load & ~fetched)
         read = read[np.lexsort((round_[read], number[read]))]
@@ -77,13 +89,13 @@ class HostHistory:
         """`layout` is that of the host pages. Raises `TraceError`."""
         self._device, self.layout = device, layout
         part = device.part
-        self.fillings = fillings = HostFillings(part.table("transfers"), part.table("events"), layout)
-        self._whole = part.meta.get("starts_at") is None
+        self.fillings = fillings = HostFillings(part.table("transfers"), part.table("events"), layout, device.start)
+        self._whole = part.meta.get("starts_at") is None or device.start is not None
         self.evicted, self.evicted_round = _evictions(tables, layout)
         self.kept_until = self._evictions_of(fillings)
         self.proven = self._last_read(fillings)
         self.owner = device.holders(fillings.group, fillings.source, fillings.from_round)
-        self.owner[fillings.fetched] = -1
+        self.owner[fillings.fetched | (fillings.op_id < 0)] = -1
 
     @property
     def live(self) -> LivePageSource:

@@ -31,6 +31,9 @@ def host_life(history: HostHistory, group: int, page: int, name_of: Callable[[in
 
     for row in np.flatnonzero(fillings.number == number).tolist():
         op_id, source = int(fillings.op_id[row]), int(fillings.source[row])
+        if op_id < 0:
+            tell(3, int(fillings.from_round[row]), "cached", "kept in the host tier, where this trace begins")
+            continue
         words = (
             f"load {op_id} fetches it from storage" if fillings.fetched[row] else f"store {op_id} copies page {source}"
         )

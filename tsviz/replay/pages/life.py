@@ -55,7 +55,9 @@ def page_life(history: PagesHistory, group: int, page: int, zeroed: Longs, names
             tell(1, int(tickets.to_round[row]), "acknowledged", f"operation {op_id} acknowledged")
     published = history.gaps.publications
     for row in (published.number == number).nonzero()[0].tolist():
-        tell(6, int(published.round[row]), "published", f"in the prefix index as {KINDS[published.kind[row]]}")
+        round_ = int(published.round[row])
+        begins = ", where this trace begins" if history.start is not None and round_ == history.start.round else ""
+        tell(6, round_, "published", f"in the prefix index as {KINDS[published.kind[row]]}{begins}")
     gone = history.gaps.evictions
     for row in (gone.number == number).nonzero()[0].tolist():
         kind = KINDS[gone.kind[row]] or "a page"

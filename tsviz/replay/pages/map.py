@@ -25,6 +25,7 @@ from .host import HostHistory
 from .life import page_life
 from .live import LivePageSource
 from .spells import Spells, host_layout_of, layout_of, mapped
+from .start import Start
 from .tickets import Tickets
 from .values import GroupPool, PageGroup, PageLife, PagesMap
 from .window import PagesPart
@@ -42,10 +43,13 @@ class PagesHistory:
         gone: Longs,
         live: LivePageSource,
         decided: tuple[DecidedTables, str, int] | None = None,
+        start: Start | None = None,
     ) -> None:
         """`gone` are the keys (submission, round) of retractions, `live` is what a re-executed scheduler knows;
-        `decided` are decision tables, where they come from, and their last round. Raises `TraceError`.
+        `decided` are decision tables, where they come from, and their last round; `start` is what was cached where a
+        slice begins. Raises `TraceError`.
         """
+        self.start = start
         self.part, self._life, self.live = part, life, live
         self.layout = layout_of(part)
         self.groups = tuple(_group(group) for group in part.config["cache_groups"])
@@ -53,10 +57,11 @@ class PagesHistory:
         self.tickets = Tickets(part, self.layout)
         self._tables: DecidedTables | None
         self._tables, self.source, self.decided_round = decided or (None, "none", 0)
-        self.gaps = Gaps(part, self.layout, self.spells, self.tickets, self._tables, self.decided_round)
+        self.gaps = Gaps(part, self.layout, self.spells, self.tickets, self._tables, self.decided_round, start)
         rounds = part.table("rounds")
         self._numbers, self._empty = column(rounds, "round"), column(rounds, "empty_pages")
-        self._starts_at_1 = part.meta.get("starts_at") is None
+        self._begun = part.meta.get("starts_at") is None or start is not None
+        """Whether it is known what was cached before the first round."""
         self._ever = self._first_use()
         self._steps: dict[int, GroupSteps] = {}
 
@@ -172,7 +177,7 @@ class PagesHistory:
         unsettled = (state == UNSETTLED) & ~((state == WAS_EMPTY) | behind)
         codes[pages[cached]] = v.CACHED
         codes[pages[unsettled]] = v.UNKNOWN
-        if not self._starts_at_1:
+        if not self._begun:
             codes[(self._ever > number) & (codes == v.EMPTY)] = v.UNKNOWN
         parents = np.full(self.layout.parents + 1, v.UNBOUND, np.int8)
         unknown = np.zeros(self.layout.parents + 1, np.bool_)

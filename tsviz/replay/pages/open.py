@@ -14,6 +14,7 @@ from tsviz.trace.reader import Part
 from .live import LivePageSource
 from .map import PagesHistory
 from .spells import mapped
+from .start import start_of
 
 _ROUND = 0xFFFF_FFFF
 Decided = tuple[DecidedTables, str, int]
@@ -42,7 +43,7 @@ def open_pages(part: Part, life: Lifetimes, absences: Callable[[], Longs]) -> Pa
     if last < part.last_round:
         told = absences()
         gone = np.concatenate([gone[gone & _ROUND <= last], told[told & _ROUND > last]])
-    return PagesHistory(part, life, gone, live, decided)
+    return PagesHistory(part, life, gone, live, decided, start_of(part))
 
 
 def retracted(tables: DecidedTables, names: list[str]) -> Longs:

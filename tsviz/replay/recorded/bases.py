@@ -20,7 +20,8 @@ from tsviz.trace import layout
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.columns import TEXT, Table
 from tsviz.trace.errors import TraceError
-from tsviz.trace.grouped import GroupedTable
+from tsviz.trace.grouped import grouped
+from tsviz.trace.groups import Groups
 from tsviz.trace.reader import Part
 
 from . import bases_tables as t
@@ -45,8 +46,8 @@ class Bases:
         self.absences, self.acknowledged = self._columns(t.ABSENCES), self._columns(t.ACKNOWLEDGED)
         self.replayed: Longs = self._columns(t.REPLAYED)["round"]
 
-    def _grouped(self, table: Table) -> GroupedTable:
-        return GroupedTable(self._store, table, [c.name for c in table.columns], key=table.key)
+    def _grouped(self, table: Table) -> Groups:
+        return grouped(self._store, table, [c.name for c in table.columns], key=table.key)
 
     def _starts(self, table: Table) -> tuple[Longs, Longs]:
         found = self._columns(table)

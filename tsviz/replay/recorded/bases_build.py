@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tsviz.replay.rows.lifetimes import ENDS, NEVER, Longs, column, keys
+from tsviz.replay.rows.lifetimes import NEVER, Longs, column, keys
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.columns import TEXT, Column, Table
 from tsviz.trace.compact import write_tables
@@ -20,14 +19,13 @@ from tsviz.trace.tables import RECORDED
 from . import bases_tables as t
 from .block_tables import RecordedTables
 from .distinct import Columns, Starts, distinct
+from .growth import FATES, KINDS, RESULT
 from .held import HeldPages, held_pages
-from .lives import Lives, Requests
-from .retractions import absences
+from .lives import Lives, requests_of
+from .retractions import absences, shared_with
 from .spans import merged
+from .word_numbers import WordNumbers
 
-KINDS = ("prefill", "decode", "remote_prefill", "remote_decode")
-RESULT = "extend_result"
-_FATES = (*ENDS, "bootstrapped", "remote_prefill_done", "retract")
 _UNKNOWN = np.iinfo(np.int32).min
 Progress = Callable[[int, int], None]
 
@@ -41,26 +39,6 @@ def build_bases(part: Part, store: ColdTables, directory: Path, progress: Progre
     write_tables(directory, build.tables(), part.last_round, -1)
 
 
-class _Words:
-    """Numbers for the words of a column, the same in every group of rows."""
-
-    def __init__(self, known: tuple[str, ...] = ()) -> None:
-        self.numbers = {word: number for number, word in enumerate(known)}
-
-    def codes(self, values: pa.DictionaryArray) -> Longs:
-        """Return the number of each word; -1 for null."""
-        known = [self.numbers.setdefault(word, len(self.numbers)) for word in values.dictionary.to_pylist()]
-        table = np.array([*known, -1], np.int64)
-        indices = values.indices.fill_null(len(known)) if values.null_count else values.indices
-        codes: Longs = table[indices.to_numpy(zero_copy_only=False)]
-        return codes
-
-    def words(self, codes: npt.NDArray[Any]) -> pa.DictionaryArray:
-        """Return the words of numbers; null for -1."""
-        indices = pa.array(codes.astype(np.int32), mask=codes < 0)
-        return pa.DictionaryArray.from_arrays(indices, pa.array(list(self.numbers), pa.string()))
-
-
 class _Build:
     """The tables in the order in which each can be told from what came before."""
 
@@ -68,8 +46,8 @@ class _Build:
         self._part, self._store, self._progress = part, store, progress
         self._of = sum(store.rows(RECORDED[name]) for name in ("operations", "events"))
         self._done = 0
-        self._requests = Requests(part)
-        self._kinds, self._event_kinds, self._names = _Words(KINDS), _Words((RESULT,)), _Words()
+        self._requests = requests_of(part)
+        self._kinds, self._event_kinds, self._names = WordNumbers(KINDS), WordNumbers((RESULT,)), WordNumbers()
         self._rows: list[Columns] = []
         self._results: list[Columns] = []
         self._fates: list[Columns] = []
@@ -90,7 +68,7 @@ class _Build:
         fates = _stacked(self._fates, ("submission", "round", "kind"))
         yield self._plain(t.FATES, **fates)
         acks = _stacked(self._acks, ("op_id", "round"))
-        yield self._plain(t.ACKNOWLEDGED, **_last_of_each(acks, "op_id"))
+        yield self._plain(t.ACKNOWLEDGED, **_first_of_each(acks, "op_id"))
         replayed = np.unique(np.concatenate(self._replayed)) if self._replayed else np.zeros(0, np.int64)
         yield self._plain(t.REPLAYED, round=replayed)
         changes = self._changes()
@@ -158,7 +136,7 @@ class _Build:
 
     def _note(self, rounds: Longs, columns: Columns) -> None:
         numbers = self._event_kinds.numbers
-        fated = [numbers[kind] for kind in _FATES if kind in numbers]
+        fated = [numbers[kind] for kind in FATES if kind in numbers]
         chosen = np.isin(columns["kind"], fated) & (columns["applied"] == 1) & (columns["submission"] >= 0)
         if chosen.any():
             self._fates.append(
@@ -172,7 +150,7 @@ class _Build:
         arrays = [_array(c, columns[c.name], self._vocabulary(table)) for c in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
-    def _vocabulary(self, table: Table) -> _Words:
+    def _vocabulary(self, table: Table) -> WordNumbers:
         return self._kinds if table in (t.BATCHES, t.ROW_SPANS) else self._event_kinds
 
     def _plain(self, table: Table, **columns: Any) -> tuple[Table, Iterator[pa.RecordBatch], int]:
@@ -220,7 +198,7 @@ class _Build:
         return found.select(list(names)).unify_dictionaries().combine_chunks()
 
     def _group_numbers(self, changes: pa.Table) -> Longs:
-        groups = _Words(tuple(str(g["group_id"]) for g in self._part.config["cache_groups"]))
+        groups = WordNumbers(tuple(str(g["group_id"]) for g in self._part.config["cache_groups"]))
         codes = [groups.codes(chunk) for chunk in changes["group"].chunks]
         return np.concatenate(codes) if codes else np.zeros(0, np.int64)
 
@@ -244,13 +222,15 @@ class _Build:
                     saved.setdefault(round_, set()).add((group, page))
         tables = RecordedTables(changes, self._part.config) if saved else None
 
+        def held_at(submissions: Longs, round_: int) -> Longs:
+            total: Longs = held.at(submissions, round_).sum(axis=1)
+            return total
+
         def pages_at(submission: int, round_: int) -> frozenset[tuple[int, int]]:
             return frozenset() if tables is None else tables.held(submission, round_)
 
-        def count_at(submission: int, round_: int) -> int:
-            return int(held.at(np.array([submission], np.int64), round_).sum())
-
-        found = absences(life, retracted, {r: frozenset(p) for r, p in saved.items()}, pages_at, count_at)
+        shared = shared_with({round_: frozenset(pairs) for round_, pairs in saved.items()}, pages_at)
+        found, _ = absences(life, retracted, held_at, shared)
         found.sort(key=lambda absence: (absence.submission, absence.since))
         return {
             "submission": np.array([a.submission for a in found], np.int64),
@@ -259,7 +239,7 @@ class _Build:
         }
 
 
-def _array(column_: Column, values: Any, words: _Words) -> pa.Array:
+def _array(column_: Column, values: Any, words: WordNumbers) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
     if column_.type == TEXT:
@@ -276,12 +256,10 @@ def _stacked(parts: list[Columns], names: tuple[str, ...]) -> Columns:
     return {name: np.concatenate([np.zeros(0, np.int64), *(part[name] for part in parts)]) for name in names}
 
 
-def _last_of_each(columns: Columns, name: str) -> Columns:
-    """Return, in order of `name`, the last row of each value of it."""
-    order = np.argsort(columns[name], kind="stable")
-    ordered = columns[name][order]
-    last = np.concatenate([ordered[1:] != ordered[:-1], [True]]) if len(ordered) else np.zeros(0, np.bool_)
-    return {each: values[order][last] for each, values in columns.items()}
+def _first_of_each(columns: Columns, name: str) -> Columns:
+    """Return, in order of `name`, the first row of each value of it."""
+    _, first = np.unique(columns[name], return_index=True)
+    return {each: values[first] for each, values in columns.items()}
 
 
 def _until(rounds: Longs, starts: Starts) -> Longs:

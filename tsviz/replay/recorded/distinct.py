@@ -63,6 +63,23 @@ def distinct(chunks: Iterable[tuple[Longs, Columns]], starts: Starts) -> Iterato
     starts.rows.append(kept)
 
 
+def lot_pieces(rounds: Longs, columns: Columns) -> tuple[Longs, Longs, Columns]:
+    """Return the rows of those rounds of a lot that differ from the one before, and until when they are the same.
+
+    A lot is rows of whole rounds, in order. Returned are, per row that remains, the first and the last round that it
+    stands for, and the columns.
+    """
+    if not len(rounds):
+        return rounds, rounds, columns
+    firsts = np.flatnonzero(np.concatenate([[True], rounds[1:] != rounds[:-1]]))
+    sizes, numbers = np.diff(np.append(firsts, len(rounds))), rounds[firsts]
+    new = ~_same(columns, firsts, sizes, numbers)
+    begins = np.flatnonzero(new)
+    last = numbers[np.append(begins[1:], len(numbers)) - 1]
+    chosen = np.repeat(new, sizes)
+    return rounds[chosen], np.repeat(last, sizes[begins]), {name: each[chosen] for name, each in columns.items()}
+
+
 def _with_end(chunks: Iterable[tuple[Longs, Columns]]) -> Iterator[tuple[Longs, Columns]]:
     columns: Columns = {}
     for rounds, columns in chunks:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from tsviz.replay.rows.lifetimes import ENDS, NEVER, Longs, column, keys, words
 from tsviz.trace.cold import ColdTables
@@ -17,23 +20,31 @@ from .spans import Spans, Sums
 _COLUMNS = ("submission", "request", "round", "accepted", "prompt_tokens", "max_new_tokens")
 
 
+@dataclass(slots=True)
 class Requests:
     """The submitted requests of a part, without their prompts."""
 
-    def __init__(self, part: Part) -> None:
-        """Raises `TraceError`."""
-        import pyarrow as pa
+    names: list[str]
+    submitted: Longs
+    accepted: npt.NDArray[np.bool_]
+    prompt: Longs
+    max_new: Longs
 
-        store = part.cold
-        assert isinstance(store, ColdTables)
-        table = RECORDED["submissions"]
-        batches = list(store.batches(table, _COLUMNS))
-        found = pa.Table.from_batches(batches) if batches else table.schema.empty_table()
-        self.names = [name or "" for name in words(found, "request")]
-        self.submitted = column(found, "round").astype(np.int64)
-        self.accepted = found["accepted"].to_numpy(zero_copy_only=False)
-        self.prompt = column(found, "prompt_tokens").astype(np.int64)
-        self.max_new = column(found, "max_new_tokens").astype(np.int64)
+
+def requests_of(part: Part) -> Requests:
+    """Read the requests of a part with cold tables. Raises `TraceError`."""
+    store = part.cold
+    assert isinstance(store, ColdTables)
+    table = RECORDED["submissions"]
+    batches = list(store.batches(table, _COLUMNS))
+    found = pa.Table.from_batches(batches) if batches else table.schema.empty_table()
+    return Requests(
+        [name or "" for name in words(found, "request")],
+        column(found, "round").astype(np.int64),
+        found["accepted"].to_numpy(zero_copy_only=False),
+        column(found, "prompt_tokens").astype(np.int64),
+        column(found, "max_new_tokens").astype(np.int64),
+    )
 
 
 class Lives:
@@ -62,9 +73,10 @@ class Lives:
         retracts = keys(submission[kinds == "retract"], round_[kinds == "retract"])
         self.runtime_retracts = np.array(sorted(set(retracts.tolist())), np.int64)  # np.unique takes 30 ms to import
         for kind, state in ENDS.items():
-            for row in np.flatnonzero(kinds == kind).tolist():
-                if round_[row] < self.end_round[submission[row]]:
-                    self.end_round[submission[row]], self.end_kind[submission[row]] = round_[row], state
+            mine = np.flatnonzero(kinds == kind)
+            mine = mine[np.lexsort((-mine, -round_[mine]))]  # of several the earliest is written last
+            mine = mine[round_[mine] < self.end_round[submission[mine]]]
+            self.end_round[submission[mine]], self.end_kind[submission[mine]] = round_[mine], state
         for kind, target in (("bootstrapped", self.bootstrapped), ("remote_prefill_done", self.remote_done)):
             np.minimum.at(target, submission[kinds == kind], round_[kinds == kind])
 
@@ -85,7 +97,7 @@ class Lives:
 
     def landed(self, submissions: Longs, round_: int) -> Longs:
         """Return, per submission, how many generated tokens had landed before the plan of `round_`."""
-        return self._landed.until(submissions, round_)
+        return self._landed.amount(submissions, round_)
 
     def live(self, round_: int) -> Longs:
         """Return the submissions that were there at the plan of `round_`, those that ended right before it included."""

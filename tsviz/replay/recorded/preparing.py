@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,24 @@ import numpy.typing as npt
 from tsviz.replay.rows.lifetimes import Longs
 from tsviz.trace.cold import ColdTables
 from tsviz.trace.columns import Table
-from tsviz.trace.grouped import GroupedTable
 from tsviz.trace.reader import Part
-from tsviz.trace.tables import RECORDED
 
 from . import bases_tables as t
 from .bases import open_bases
-from .lives import Lives, Requests
-from .snapshot import BlockTable, Preparing, Row
-from .source_bases import BasedTables, ColdRounds
+from .by_rounds import RawRows
+from .lives import Lives, requests_of
+from .snapshot import BlockTable, Preparing
+from .source_bases import BasedTables
 from .states import Absences
 
-_ROWS = (
-    "round", "kind", "submission", "request", "slot", "begin_tokens", "input_tokens", "replay_tokens", "prefill_tokens"
-)  # fmt: skip
-_EVENTS = ("round", "kind", "request", "op_id", "value", "token_count", "cause_round")
 
-
-class PreparingTables(ColdRounds):
+class PreparingTables(RawRows):
     """What can be told of single rounds while a process builds the bases; `ready` says when that is over."""
 
     def __init__(self, part: Part, store: ColdTables, bundle: Path) -> None:
         """Start the process. Raises `TraceError`, OSError."""
         super().__init__(part, store)
-        self._operations = GroupedTable(store, RECORDED["operations"], _ROWS)
-        self._events = GroupedTable(store, RECORDED["events"], _EVENTS)
-        requests = Requests(part)
+        requests = requests_of(part)
         requests.accepted = np.zeros(len(requests.names), np.bool_)
         self.life = Lives(
             requests, *(_empty(table) for table in (t.ROW_SPANS, t.RESULT_SPANS, t.FATES, t.TABLE_STARTS))
@@ -71,20 +63,6 @@ class PreparingTables(ColdRounds):
     def replayed(self) -> Longs:
         """Return no round: not known yet."""
         return np.zeros(0, np.int64)
-
-    def rows(self, number: int) -> tuple[Row, ...]:
-        """Return the rows of a plan."""
-        found = self._operations.between(number, number)
-        read = (found[name].to_pylist() for name in _ROWS if name != "round")
-        return tuple(
-            Row(kind, request, submission, slot, begin, size, replay, prefill)
-            for kind, submission, request, slot, begin, size, replay, prefill in zip(*read, strict=True)
-        )
-
-    def events(self, number: int) -> Sequence[Mapping[str, Any]]:
-        """Return the events before a plan, as rows of table `events`."""
-        rows: list[dict[str, Any]] = self._events.between(number, number).to_pylist()
-        return rows
 
     def acknowledged(self, op_id: int) -> int | None:  # noqa: ARG002 - as the protocol has it
         """Return None: not known yet."""

@@ -9,20 +9,23 @@ the twin names the victims for certain; this view says what the recording alone 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from tsviz.replay.rows.lifetimes import NEVER, Lifetimes
+from tsviz.replay.rows.lifetimes import NEVER, Lifetimes, Longs, keys
 
 from .lives import Lives
 
-Held = frozenset[tuple[int, int]]
-
+_ROUND = 0xFFFF_FFFF
 SAFE_TOKENS = 4096
 """Generation that the reserve of a first admission covers at most (scheduler-rules.md, section 0.1)."""
+
+Held = frozenset[tuple[int, int]]
+Counts = Callable[[Longs, int], Longs]
+"""Returns a number per submission, of a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,116 +40,180 @@ class Absence:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pause:
-    """A request between two of its rows, or behind its last: behind round `since`, before round `until`.
-
-    `certain`: the row at `until` starts anew, so it was retracted in between.
+class Settled:
+    """What can be said of retractions up to a round whatever comes behind: nobody that they may have taken is away
+    still.
     """
 
-    submission: int
-    since: int
-    until: int
-    certain: bool
+    round: int = 0
+    found: tuple[Absence, ...] = ()
+    pauses: tuple[tuple[int, int], ...] = ()
+    """The pause that explains each, by submission and round in front of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pauses:
+    """Requests between two of their rows, or behind their last, in order of `since`: behind that round, before `until`.
+
+    `certain`: the row at `until` starts anew, so it was retracted in between. `rows` are those since the last start,
+    and `results` those that had come in by then.
+    """
+
+    submission: Longs
+    since: Longs
+    until: Longs
+    certain: npt.NDArray[np.bool_]
+    rows: Longs
+    results: Longs
 
 
 def absences(
-    life: Lifetimes | Lives,
-    retracted: Mapping[int, int],
-    saved: Mapping[int, Held],
-    pages_at: Callable[[int, int], Held],
-    count_at: Callable[[int, int], int],
-) -> list[Absence]:
-    """Match retractions to requests.
+    life: Lifetimes | Lives, retracted: Mapping[int, int], held_at: Counts, shared_at: Counts,
+    before: Settled = Settled(),
+) -> tuple[list[Absence], Settled]:  # fmt: skip
+    """Match retractions to requests; return also what of that is settled.
 
-    `retracted`: count by round; `saved`: (group, page) pairs that stream-ordered stores read, by round;
-    `pages_at(submission, round)`: pairs that a request held behind the plan of a round, and `count_at` how many; only
-    where a store has saved something the pairs themselves are asked for.
+    `retracted`: count by round; `held_at`: how many pages requests held behind the plan of a round, `shared_at`: how
+    many of those were read by stream-ordered stores of the round behind it. `before`: what was settled of fewer rounds.
     """
-    runtime = _runtime(life)
-    coming = sorted((_cut(life, pause) for pause in _pauses(life)), key=lambda pause: -pause.since)
-    waiting: list[_Pause] = []
-    rounds = sorted(retracted)
-    found: list[Absence] = []
-    taken: dict[int, int] = {}
+    rounds = sorted(round_ for round_ in retracted if round_ > before.round)
+    starts = keys(life.start_submission, life.start_round)
+    pauses = _pauses(life, starts, np.array(rounds, np.int64), before)
+    names = _name_order(life, pauses.submission)
+    explained, found = list(before.pauses), list(before.found)
+    settled_to, settled = before.round, len(found)
+    taken = np.bincount([absence.submission for absence in found], minlength=life.count)
+    waiting, come, settles = np.zeros(0, np.int64), 0, True
     for index, round_ in enumerate(rounds):
-        stored = saved.get(round_, frozenset())
         following = rounds[index + 1] if index + 1 < len(rounds) else NEVER
-        while coming and coming[-1].since < round_:
-            waiting.append(coming.pop())
-        waiting = [pause for pause in waiting if pause.until > round_]
-        ranked = []
-        for pause in waiting:
-            if not _quiet(life, pause, round_):
-                continue
-            held = count_at(pause.submission, round_ - 1)
-            rank = _rank(life, pause.submission, round_, taken.get(pause.submission, 0), held)
-            if rank is None:
-                continue
-            last_chance = pause.certain and following >= pause.until
-            shared = len(pages_at(pause.submission, round_ - 1) & stored) if stored else 0
-            ranked.append(((not last_chance, -shared, *rank), pause))
-        ranked.sort(key=lambda entry: entry[0])
-        for _, pause in ranked[: retracted[round_]]:
-            waiting.remove(pause)
-            taken[pause.submission] = taken.get(pause.submission, 0) + 1
-            found.append(Absence(pause.submission, round_, pause.until))
-    return found + runtime
+        more = int(np.searchsorted(pauses.since, round_))
+        waiting = np.append(waiting, np.arange(come, more))
+        waiting, come = waiting[pauses.until[waiting] > round_], more
+        may = _candidates(life, pauses, waiting, taken, round_)
+        if len(may):
+            submissions = pauses.submission[may]
+            last_chance = pauses.certain[may] & (pauses.until[may] <= following)
+            shared = shared_at(submissions, round_)
+            ranks = _ranks(life, submissions, round_, held_at(submissions, round_ - 1), names)
+            order = np.lexsort((*ranks[::-1], -shared, ~last_chance))[: retracted[round_]]
+            for pause in may[order].tolist():
+                submission, since = int(pauses.submission[pause]), int(pauses.since[pause])
+                taken[submission] += 1
+                explained.append((submission, since))
+                found.append(Absence(submission, round_, int(pauses.until[pause])))
+            waiting = waiting[~np.isin(waiting, may[order])]
+            settles &= bool((pauses.until[may] != NEVER).all())
+        if settles:
+            settled_to, settled = round_, len(found)
+    return found + _runtime(life, starts), Settled(settled_to, tuple(found[:settled]), tuple(explained[:settled]))
 
 
-def _runtime(life: Lifetimes | Lives) -> list[Absence]:
+def shared_with(saved: Mapping[int, Held], held: Callable[[int, int], Held]) -> Counts:
+    """Return what counts the pages of requests that stores of a round read.
+
+    `saved` are the (group, page) pairs that they read, by round; `held(submission, round)` those of a request.
+    """
+
+    def shared(submissions: Longs, round_: int) -> Longs:
+        stored = saved.get(round_, frozenset())
+        return np.array([len(held(s, round_ - 1) & stored) if stored else 0 for s in submissions.tolist()], np.int64)
+
+    return shared
+
+
+def before_slice(life: Lifetimes | Lives, begin: int, found: Sequence[Absence], known: Longs) -> list[Absence]:
+    """Return the absences that a slice from round `begin` begins in, beside those `found`; the round is the one before.
+
+    Who had tokens by then, and of whom no row is carried, held no pages; `known` are others of which decisions say it.
+    """
+    there = np.flatnonzero(life.accepted & (life.submitted < begin) & (life.end_round >= begin)).astype(np.int64)
+    without = there[(life.op_rows.last(there, begin - 1) < 0) & (life.landed(there, begin - 1) > 0)]
+    gone = {each.submission for each in found if each.since < begin <= each.back}
+    made = []
+    for submission in np.union1d(without, known).tolist():
+        if submission not in gone:
+            backs = life.start_round[(life.start_submission == submission) & (life.start_round >= begin)]
+            back = min(int(backs[0]) if len(backs) else NEVER, int(life.end_round[submission]))
+            made.append(Absence(submission, begin - 1, back))
+    return made
+
+
+def _runtime(life: Lifetimes | Lives, starts: Longs) -> list[Absence]:
     """Retractions that the runtime asked for; those are recorded as events."""
     found = []
     for key in life.runtime_retracts.tolist():
-        submission, round_ = key >> 32, key & 0xFFFF_FFFF
-        backs = life.start_round[(life.start_submission == submission) & (life.start_round >= round_)]
-        found.append(Absence(submission, round_, int(backs[0]) if len(backs) else NEVER))
+        back = int(np.searchsorted(starts, key))
+        there = back < len(starts) and starts[back] >> 32 == key >> 32
+        found.append(Absence(key >> 32, key & _ROUND, int(starts[back]) & _ROUND if there else NEVER))
     return found
 
 
-def _cut(life: Lifetimes | Lives, pause: _Pause) -> _Pause:
-    """End a pause at the first retraction by the runtime in it, which explains a restart behind it."""
-    keys, base = life.runtime_retracts, pause.submission << 32
-    position = int(np.searchsorted(keys, base + pause.since, side="right"))
-    if position == len(keys) or keys[position] > base + min(pause.until, 0xFFFF_FFFF):
-        return pause
-    return _Pause(pause.submission, pause.since, int(keys[position]) & 0xFFFF_FFFF, False)
-
-
-def _pauses(life: Lifetimes | Lives) -> list[_Pause]:
-    """Return the stretches in which a request may have been retracted."""
+def _pauses(life: Lifetimes | Lives, starts: Longs, rounds: Longs, before: Settled) -> _Pauses:
+    """Return the stretches in which a request may have been retracted, of those that have one of the rounds in them."""
     again = np.flatnonzero(life.start_submission[1:] == life.start_submission[:-1]) + 1
-    submissions, backs = life.start_submission[again].astype(np.int64), life.start_round[again].astype(np.int64)
-    before = life.op_rows.last_round(submissions, backs - 1)
-    columns = zip(submissions.tolist(), before.tolist(), backs.tolist(), strict=True)
-    pauses = [_Pause(submission, since, back, True) for submission, since, back in columns if since >= 0]
+    restarted, backs = life.start_submission[again].astype(np.int64), life.start_round[again].astype(np.int64)
     everyone = np.flatnonzero(life.accepted).astype(np.int64)
-    last = life.op_rows.last_round(everyone, 0xFFFF_FFFF)
-    for submission, since in zip(everyone.tolist(), last.tolist(), strict=True):
-        if since >= 0:
-            pauses.append(_Pause(submission, since, int(life.end_round[submission]), False))
-    return pauses
+    submission = np.append(restarted, everyone)
+    since = np.append(life.op_rows.last_round(restarted, backs - 1), life.op_rows.last_round(everyone, _ROUND))
+    until, certain = _cut(life, submission, since, np.append(backs, life.end_round[everyone]), len(again))
+    some = (since >= 0) & (np.searchsorted(rounds, since, "right") < np.searchsorted(rounds, until))
+    explained = set(before.pauses)
+    pairs = zip(submission.tolist(), since.tolist(), strict=True)
+    chosen = np.array([at for at, pair in enumerate(pairs) if some[at] and pair not in explained], np.int64)
+    chosen = chosen[np.argsort(since[chosen], kind="stable")]
+    submission, since, until, certain = submission[chosen], since[chosen], until[chosen], certain[chosen]
+    at = np.searchsorted(starts, submission << 32 | since, side="right") - 1
+    mine = (at >= 0) & (starts[at] >> 32 == submission) if len(starts) else np.zeros(len(at), np.bool_)
+    start = np.where(mine, starts[at] & _ROUND, 0) if len(starts) else np.zeros(len(at), np.int64)
+    rows = life.forward_rows.amount(submission, since) - life.forward_rows.amount(submission, start - 1)
+    return _Pauses(submission, since, until, certain, rows, life.result_rows.amount(submission, start))
 
 
-def _quiet(life: Lifetimes | Lives, pause: _Pause, round_: int) -> bool:
-    """Whether no result was in flight at the plan of a round: all rows since the last start were answered."""
-    starts = life.start_round[life.start_submission == pause.submission].tolist()
-    start = starts[position - 1] if (position := bisect_right(starts, pause.since)) else 0
-    rows = life.forward_rows.between(pause.submission, start, pause.since)
-    return rows <= life.result_rows.between(pause.submission, start + 1, round_)
+def _cut(
+    life: Lifetimes | Lives, submission: Longs, since: Longs, until: Longs, certain: int
+) -> tuple[Longs, npt.NDArray[np.bool_]]:
+    """End pauses at the first retraction by the runtime in each, which explains a restart behind it.
+
+    The first pauses are `certain`; returned is also which are.
+    """
+    retracts, base = life.runtime_retracts, submission << 32
+    sure = np.arange(len(submission)) < certain
+    if not len(retracts):
+        return until, sure
+    position = np.searchsorted(retracts, base + np.maximum(since, 0), side="right")
+    first = retracts[np.minimum(position, len(retracts) - 1)]
+    cut = (position < len(retracts)) & (first <= base + np.minimum(until, _ROUND))
+    return np.where(cut, first & _ROUND, until), sure & ~cut
 
 
-def _rank(
-    life: Lifetimes | Lives, submission: int, round_: int, retractions: int, held: int
-) -> tuple[int, int, int, bytes] | None:
-    """Return the place of a request in the order of victims, lower first; None for one that cannot be a victim."""
-    row = int(life.op_rows.last(np.array([submission]), round_ - 1)[0])
-    kind, prompt, declared = life.op_kind[row], int(life.prompt[submission]), int(life.max_new[submission])
-    remaining = max(0, declared - (int(life.op_prefill[row]) - prompt))
-    if kind == "remote_prefill" and life.remote_done[submission] > round_:
-        return None
-    if kind == "remote_decode" or (declared > 0 and SAFE_TOKENS * (1 + retractions) >= remaining):
-        return None
-    tokens = prompt + int(life.landed(np.array([submission]), round_)[0])
-    if kind == "prefill" and life.op_begin[row] + life.op_input[row] < life.op_prefill[row]:
-        return 0, -tokens, submission, b""
-    return 1, -held, tokens, life.names[submission].encode("utf-8", "surrogatepass")
+def _candidates(life: Lifetimes | Lives, pauses: _Pauses, waiting: Longs, taken: Longs, round_: int) -> Longs:
+    """Return which pauses a retraction may explain: no result is in flight, and the request can be a victim."""
+    submission = pauses.submission[waiting]
+    quiet = pauses.rows[waiting] <= life.result_rows.amount(submission, round_) - pauses.results[waiting]
+    waiting, submission = waiting[quiet], submission[quiet]
+    row = life.op_rows.last(submission, round_ - 1)
+    kind, declared = life.op_kind[row], life.max_new[submission]
+    remaining = np.maximum(0, declared - (life.op_prefill[row] - life.prompt[submission]))
+    safe = (declared > 0) & (SAFE_TOKENS * (1 + taken[submission]) >= remaining)
+    remote = (kind == "remote_decode") | ((kind == "remote_prefill") & (life.remote_done[submission] > round_))
+    found: Longs = waiting[~(safe | remote)]
+    return found
+
+
+def _ranks(life: Lifetimes | Lives, submission: Longs, round_: int, held: Longs, names: Longs) -> tuple[Longs, ...]:
+    """Return the places of requests in the order of victims, as columns, lower first."""
+    row = life.op_rows.last(submission, round_ - 1)
+    tokens = life.prompt[submission] + life.landed(submission, round_)
+    prefill = (life.op_kind[row] == "prefill") & (life.op_begin[row] + life.op_input[row] < life.op_prefill[row])
+    first, second = np.where(prefill, -tokens, -held), np.where(prefill, submission, tokens)
+    return (~prefill).astype(np.int64), first, second, np.where(prefill, 0, names[submission])
+
+
+def _name_order(life: Lifetimes | Lives, submissions: Longs) -> Longs:
+    """Return, per submission, the place of its name among those of some submissions; equal names have equal places."""
+    encoded = {int(s): life.names[s].encode("utf-8", "surrogatepass") for s in np.unique(submissions)}
+    places = {name: place for place, name in enumerate(sorted(set(encoded.values())))}
+    order = np.zeros(life.count, np.int64)
+    for submission, name in encoded.items():
+        order[submission] = places[name]
+    return order

@@ -15,7 +15,7 @@ from tsviz.trace.tables import RECORDED
 
 from .block_tables import RecordedTables
 from .lives import Lives
-from .retractions import absences
+from .retractions import absences, before_slice, shared_with
 from .snapshot import BlockTable, Row
 from .states import Absences
 
@@ -34,7 +34,7 @@ class Source(Protocol):
         ...
 
     @property
-    def numbers(self) -> npt.NDArray[Any]:
+    def numbers(self) -> Longs:
         """The rounds of table `rounds`, rising."""
         ...
 
@@ -90,11 +90,11 @@ class Source(Protocol):
 class WholeTables:
     """A part whose tables are read whole, each when it is first needed."""
 
-    def __init__(self, part: Part) -> None:
-        """Raises `TraceError`."""
-        self._part = part
+    def __init__(self, part: Part, retracted: Longs | None = None) -> None:
+        """`retracted`: who is known to have been without pages where a slice begins. Raises `TraceError`."""
+        self._part, self._retracted = part, np.zeros(0, np.int64) if retracted is None else retracted
         self._rounds = part.table("rounds")
-        self.numbers = column(self._rounds, "round")
+        self.numbers: Longs = column(self._rounds, "round").astype(np.int64)
         self.life = Lifetimes(part)
         self._tables = RecordedTables(part.table("table_changes"), part.config)
         operations = part.table("operations")
@@ -116,8 +116,16 @@ class WholeTables:
         for row in np.flatnonzero(~ordered).tolist():
             saved.setdefault(int(self._transfer_round[row]), set()).add((int(groups[row]), int(pages[row])))
         held = self._tables.held
-        stored = {round_: frozenset(pairs) for round_, pairs in saved.items()}
-        return Absences(absences(self.life, retracted, stored, held, lambda s, r: len(held(s, r))))
+        shared = shared_with({round_: frozenset(pairs) for round_, pairs in saved.items()}, held)
+
+        def held_at(submissions: Longs, round_: int) -> Longs:
+            return np.array([len(held(submission, round_)) for submission in submissions.tolist()], np.int64)
+
+        found, _ = absences(self.life, retracted, held_at, shared)
+        begin = self._part.meta.get("starts_at", 1)
+        if begin > 1:
+            found += before_slice(self.life, begin, found, self._retracted)
+        return Absences(found)
 
     def of_rounds(self, name: str) -> npt.NDArray[Any]:
         """Return a column of table `rounds`."""
@@ -176,8 +184,9 @@ class WholeTables:
 
     @cached_property
     def _acknowledged(self) -> dict[int, int]:
+        """When each operation was acknowledged: by its first answer; behind that the scheduler knows it no longer."""
         op_ids = column(self._part.table("events"), "op_id")
-        return {int(op_ids[i]): int(self._event_round[i]) for i in np.flatnonzero(op_ids >= 0)}
+        return {int(op_ids[i]): int(self._event_round[i]) for i in np.flatnonzero(op_ids >= 0)[::-1]}
 
     def acknowledged(self, op_id: int) -> int | None:
         """Return the round in which an operation was acknowledged."""

@@ -58,7 +58,7 @@ class Sums(Spans):
         self._amount: Longs = amount.astype(np.int64)
         self._before: Longs = np.concatenate([[0], np.cumsum((self.last_rounds - self.first + 1) * self._amount)])
 
-    def until(self, submissions: Longs, round_: Longs | int) -> Longs:
+    def amount(self, submissions: Longs, round_: Longs | int) -> Longs:
         """Return, per submission, what it came to by a round, that round included."""
         start = np.searchsorted(self.keys, submissions << 32)
         span = self.last(submissions, round_)
@@ -67,12 +67,6 @@ class Sums(Spans):
         at = np.maximum(span, 0)
         inside = (np.minimum(round_, self.last_rounds[at]) - self.first[at] + 1) * self._amount[at]
         return np.where(span >= 0, self._before[at] + inside - self._before[start], 0)
-
-    def between(self, submission: int, first: int, last: int) -> int:
-        """Return what one submission came to in the rounds from `first` to `last`."""
-        one = np.array([submission], np.int64)
-        found = self.until(one, last) - (self.until(one, first - 1) if first > 0 else 0)
-        return max(0, int(found[0])) if last >= first else 0
 
 
 def merged(

@@ -25,6 +25,7 @@ RECORDED_MARKS = ("retraction", "readmission", "replay", "gap")
 DECIDED_MARKS = ("head_of_line", "capacity", "grant", "promotion")
 """Marks that decisions tell: known where these are recorded or indexed."""
 MARKS = (*DECIDED_MARKS, *RECORDED_MARKS, "divergence")
+_ENDS = (CODES["finished"], CODES["aborted"])
 _ROUND_BITS = 32
 
 
@@ -77,7 +78,10 @@ class Timeline(Protocol):
     def timeline(
         self, first_round: int, last_round: int, columns: int, submissions: Sequence[int]
     ) -> tuple[bytes, ...]:
-        """Return a lane a submission, a byte a column: the code in `CELLS` of the state that holds longest in it."""
+        """Return a lane a submission, a byte a column: the code in `CELLS` of the state that holds longest in it.
+
+        The column in which a request ends says so, unless it is the only one that the request is in and it ended well.
+        """
         ...
 
     def marks(self, first_round: int, last_round: int, columns: int) -> Mapping[str, tuple[int, ...]]:
@@ -110,7 +114,10 @@ class StateRuns:
     codes: npt.NDArray[np.uint8]
 
     def lane(self, submission: int, at: Longs) -> bytes:
-        """Return the state that holds longest in each column between the rounds `at`; "" only where it is alone."""
+        """Return the state that holds longest in each column between the rounds `at`; "" only where it is alone.
+
+        An end holds for one round and would be lost where a column has many: it is shown where it is (`timeline`).
+        """
         low, high = np.searchsorted(self.keys, (submission << _ROUND_BITS, (submission + 1) << _ROUND_BITS))
         if low == high or len(at) < 2:
             return bytes(max(0, len(at) - 1))
@@ -125,7 +132,12 @@ class StateRuns:
         before[np.flatnonzero(inside), codes[run[inside]]] += at[inside] - starts[run[inside]]
         shown = np.diff(before, axis=0)
         shown[:, 0] = 0
-        return bytes(np.argmax(shown, axis=1).astype(np.uint8))
+        longest = np.argmax(shown, axis=1).astype(np.uint8)
+        for run_ in np.flatnonzero(np.isin(codes, _ENDS)).tolist():
+            column = int(np.searchsorted(at, starts[run_], side="right")) - 1
+            if 0 <= column < len(longest) and (starts[0] < at[column] or codes[run_] == CODES["aborted"]):
+                longest[column] = codes[run_]
+        return bytes(longest)
 
 
 def state_runs(keys: Longs, codes: npt.NDArray[np.uint8]) -> StateRuns:

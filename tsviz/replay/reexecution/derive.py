@@ -23,6 +23,7 @@ from tsviz.trace.segments import HotSegments
 
 from .collecting import collecting_seldom
 from .keyframe_files import KeyframeWriter
+from .left_open import left_open
 from .run import Reexecution
 from .verify import Divergence, compare
 
@@ -60,6 +61,8 @@ def derive(
     execution = Reexecution(part, compat, observer=observe)
     behind = {last for _, last in execution.lost.spans}
     rows = DecisionRows(builders, execution.submission)
+    for round_, decision in () if execution.start is None else left_open(part, execution.start):
+        rows.add(round_, 0, decision)
     keyframes = KeyframeWriter(directory, part)
     recorded = part.rows("rounds")
     digests = compare(part)

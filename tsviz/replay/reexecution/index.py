@@ -33,6 +33,8 @@ from .verify import Divergence
 
 VERSION = 4
 """Of what stands in an index; another number makes every index be built anew."""
+_CUT_VERSION = 2
+"""Of what stands in one of a slice, of what is open at its start."""
 _INDEX_FILE = "index.json"
 _DRAFT = "draft-"
 _CHECKED_BYTES = 1 << 25
@@ -111,6 +113,8 @@ def content_key(part: Part) -> str:
     """Return the key of a part's index: a digest of its description and of what says that its tables are whole."""
     hasher = hashlib.blake2b(digest_size=16)
     hasher.update(f"{VERSION}/{layout.schema_version()}/{sorted(TABLES)}/{_twin_key()}".encode())
+    if "starts_at" in part.meta:
+        hasher.update(f"cut {_CUT_VERSION}".encode())
     for relative in (layout.PART_FILE, f"{layout.COLD}/{layout.MANIFEST_FILE}", f"{layout.HOT}/{layout.COMMITS_FILE}"):
         path = part.directory / relative
         if path.exists():

@@ -25,6 +25,7 @@ from tsviz.trace.rounds import PlanBook, RoundRecord
 from tsviz.trace.tokens import FULL
 
 from .call_log import Call, CallLog
+from .left_open import without_verdicts
 from .shared_plans import SharedPlans
 from .sound import require_sound
 
@@ -70,7 +71,7 @@ def first_keyframe(part: Part, module: Any = compat) -> Keyframe:
     found = recorded_keyframe(part, start)
     if found.snapshot.rules != rules_of(part):
         raise Damaged(path, "keyframes", f"a state by {rules_of(part)}", f"one by {found.snapshot.rules}"[:200])
-    return found
+    return without_verdicts(found)
 
 
 class Reexecution:
@@ -114,6 +115,8 @@ class Reexecution:
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             place = f"config ({type(error).__name__})"
             raise Damaged(part.directory, place, "a config that the scheduler takes", str(error)[:200]) from None
+        self.start = start
+        """The state that it began in; None for the one of a scheduler that was just made."""
         self.round = part.meta.get("starts_at", 1) if start is None else start.round
         """The round of the first call that is made."""
         self.lost = LostRounds(part.table("gaps"))

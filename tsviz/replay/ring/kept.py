@@ -74,9 +74,17 @@ class KeptPart:
     def last_round(self) -> int:
         """Return the last committed round; 0 for none."""
         for path in reversed(self.segments()):
-            if has_commits(path) and (last := HotTables(path).last_round):
+            if has_commits(path) and (last := self._hot(path).last_round):
                 return last
         return self._bundle().last_round if self._sealed is not None else 0
+
+    def _hot(self, segment: Path) -> HotTables:
+        """Return what is committed in a segment. Raises `TraceError`."""
+        return HotTables(segment)
+
+    def _sealed_table(self, part: Part, name: str) -> pa.Table:
+        """Return a table of the sealed segment. Raises `TraceError`."""
+        return part.table(name)
 
     def _bundle(self) -> Part:
         assert self._sealed is not None
@@ -98,13 +106,13 @@ class KeptPart:
         if self._sealed is not None:
             part = self._bundle()
             for name, found in tables.items():
-                found.append(part.table(name))
+                found.append(self._sealed_table(part, name))
             start = {"starts_at": part.meta["starts_at"]}
             ids = np.array(layout.read_json(self._sealed / IDS)["ids"], np.int64)
             last = (part.last_round, last_call(part.table("calls")))
         pages = PageNumbers(tables["prefix_pages"])
         for path in segments:
-            hot = HotTables(path)
+            hot = self._hot(path)
             read = {
                 name: pa.Table.from_batches(list(hot.batches(table)), table.schema)
                 for name, table in self._tables.items()

@@ -63,11 +63,11 @@ class PerRequest:
         high = np.searchsorted(self.keys, (submission << 32) | round_, side="right")
         return self.order[low:high]
 
-    def between(self, submission: int, first: int, last: int) -> int:
-        """Return how many entries a submission has in the rounds from `first` to `last`."""
-        low = np.searchsorted(self.keys, (submission << 32) | first, side="left")
-        high = np.searchsorted(self.keys, (submission << 32) | last, side="right")
-        return max(0, int(high - low))
+    def amount(self, submissions: Longs, rounds: Longs | int) -> Longs:
+        """Return, per submission, how many entries it has by a round, that round included."""
+        high = np.searchsorted(self.keys, (submissions << 32) + rounds, side="right")
+        found: Longs = high - np.searchsorted(self.keys, submissions << 32)
+        return found
 
     def rounds(self, submission: int) -> Longs:
         """Return the rounds of all entries of one submission, in order."""

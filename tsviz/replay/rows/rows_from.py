@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from tsviz.trace.catalogue import TABLES
-from tsviz.trace.cold import ColdTables
-from tsviz.trace.grouped import GroupedTable
+from tsviz.trace.grouped import Large, grouped
+from tsviz.trace.groups import position
 
 _CHUNK_ROWS = 1 << 16
 _FIRST_ROWS = 1 << 12
@@ -29,9 +29,9 @@ class HasTables(Protocol):
         ...
 
 
-def large(tables: HasTables, name: str) -> ColdTables | None:
-    """Return the cold tables where this one is too large to be kept whole."""
-    found: ColdTables | None = tables.large(name) if hasattr(tables, "large") else None
+def large(tables: HasTables, name: str) -> Large | None:
+    """Return where a table that is too large to be kept whole is read by group."""
+    found: Large | None = tables.large(name) if hasattr(tables, "large") else None
     return found
 
 
@@ -78,10 +78,11 @@ class RowsFrom:
 
     def __init__(self, tables: HasTables, name: str, names: Sequence[str], key: str) -> None:
         """`key` must be among `names`. Raises `TraceError`."""
-        self._names, self._key = list(names), key
+        self._names = list(names)
         store = large(tables, name)
-        self._grouped = None if store is None else GroupedTable(store, TABLES[name], names, key=key)
+        self._grouped = None if store is None else grouped(store, TABLES[name], names, key=key)
         self._whole: Any = None if store is not None else tables.table(name).select(self._names)
+        self._keys: Any = None if self._whole is None else self._whole[key].to_numpy()
 
     def since(self, least: int | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows whose key is `least` or more (None: all). Raises `TraceError`, also on the way."""
@@ -96,7 +97,7 @@ class RowsFrom:
         """Return the rows whose key lies from `first` to `last`. Raises `TraceError`."""
         if self._grouped is not None:
             return self._grouped.between(first, last).select(self._names)
-        low, high = np.searchsorted(self._whole[self._key].to_numpy(), (first, last + 1))
+        low, high = position(self._keys, first), position(self._keys, last + 1)
         return self._whole.slice(low, high - low)
 
     def pieces(self, least: int | None) -> Iterator[pa.RecordBatch]:
@@ -106,5 +107,5 @@ class RowsFrom:
             for batch in self._grouped.since(low):
                 yield batch.select(self._names)
         else:
-            low = 0 if least is None else int(np.searchsorted(self._whole[self._key].to_numpy(), least))
+            low = 0 if least is None else position(self._keys, least)
             yield from (batch for batch in self._whole.slice(low).to_batches() if batch.num_rows)

@@ -174,10 +174,10 @@ class _Reading:
         if last is not None:
             return Entry(request, submission, last.outcome, self._verdict(last), stops)
         verdict = self._verdicts.get(submission)
-        words = (
-            cause_words(verdict["cause"], verdict["holder"], verdict["rule"], verdict["op_id"], 0) if verdict else ""
-        )
-        return Entry(request, submission, NOT_NOW, words or "nothing was tried", stops)
+        if not verdict:
+            return Entry(request, submission, NOT_NOW, "nothing was tried", stops)
+        cause, holder, rule, op_id = (verdict[name] for name in ("cause", "holder", "rule", "op_id"))
+        return Entry(request, submission, NOT_NOW, cause_words(cause, holder, rule, op_id, 0, "", request), stops)
 
     @staticmethod
     def _verdict(stop: Stop) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from tsviz.replay.decided.causes import REFUSED, cause_words
+from tsviz.replay.recorded.life_of import Life
 from tsviz.replay.reexecution.index import Index
 from tsviz.replay.rows.lifetimes import ENDS
 from tsviz.scheduler import decisions as d
 from tsviz.trace.reader import Part
 
+from .behind import waiters
 from .causes import EXPLAINED, Case, retraction, shortage_words
 from .chain import Chain, Link, chain
 from .facts import Facts
@@ -26,11 +28,14 @@ class CannotSay(Exception):
     """There is no such request, or nothing is known of it in that round; the message says which."""
 
 
-def facts_of(part: Part, index: Index | None) -> Facts:
-    """Return the facts of a part; `index` has the decisions of one that was recorded without. Raises `TraceError`."""
+def facts_of(part: Part, index: Index | None, life: Life | None = None) -> Facts:
+    """Return the facts of a part; `index` has the decisions of one that was recorded without. Raises `TraceError`.
+
+    `life` is what happened to its requests, if that is known already.
+    """
     if index is None:
-        return Facts(part, part, RECORDED, part.last_round)
-    return Facts(part, index, DERIVED, index.last_round)
+        return Facts(part, part, RECORDED, part.last_round, life)
+    return Facts(part, index, DERIVED, index.last_round, life)
 
 
 def find(facts: Facts, request: str, round_: int | None) -> tuple[int, int]:
@@ -124,7 +129,8 @@ def _words(facts: Facts, link: Link, round_: int) -> str:
     if said is None:
         return "nothing is known of it"
     shortage = shortage_words(facts, link.submission, round_) if said.cause in REFUSED else ""
-    return cause_words(said.cause, said.holder, said.rule, said.op_id, round_ - said.since_round, shortage)
+    waited = round_ - said.since_round
+    return cause_words(said.cause, said.holder, said.rule, said.op_id, waited, shortage, link.request)
 
 
 def _tree(facts: Facts, found: Chain, round_: int, cycle: Cycle | None) -> Branch:
@@ -141,8 +147,12 @@ def _tree(facts: Facts, found: Chain, round_: int, cycle: Cycle | None) -> Branc
         children = list(EXPLAINED[said.cause](Case(facts, link.submission, round_, said))) if said else []
         if said and said.cause not in (d.RETRACTED, d.SCHEDULED):
             children += retraction(facts, link.submission, round_)
+        if index:  # how far the prefill is that others wait for is told with them
+            children = [child for child in children if child.kind != "progress"]
         if branch is not None:
             children.append(branch)
+        if index == 0:
+            children += waiters(facts, link.submission, round_)
         if index == 0 and cycle is not None:
             children.append(_cycle_branch(cycle))
         lead = f"{link.request} {link.way}: " if link.way else f"{link.request}: "
@@ -195,25 +205,42 @@ def _paragraph(facts: Facts, found: Chain, round_: int, since: int, cycle: Cycle
     first, last = found.links[0], found.links[-1]
     said = first.said
     assert said is not None
-    has = "has a row" if said.cause == d.SCHEDULED else "has no row"
-    parts = [f"In round {round_:,} {first.request} {has}: {_words(facts, first, round_)}."]
+    explained = EXPLAINED[said.cause](Case(facts, first.submission, round_, said))
+    row = next((branch.words for branch in explained if branch.kind == "row"), "row")
+    told = [branch for branch in explained if branch.kind == "retraction"]
     if said.cause != d.SCHEDULED:
-        took = facts.elapsed_ns(since, round_)
-        parts.append(
-            f"It has had none since round {since:,} ({counted(round_ - since + 1, 'round')}, {took / 1e6:,.1f} ms);"
-            f" this cause holds since round {said.since_round:,}{_begins(facts, first.submission, said.since_round)}."
-        )
+        told = list(retraction(facts, first.submission, round_))
+    words = _words(facts, first, round_)
+    if said.cause == d.RETRACTED and told:
+        words, told = told[0].words.replace(f" in round {round_:,}", "", 1), []
+    has = f"has a {row}" if said.cause == d.SCHEDULED else f"has no row: {words}"
+    parts = [f"In round {round_:,} {first.request} {has}."]
+    if said.cause != d.SCHEDULED:
+        parts.append(_since_words(facts, first.submission, said.since_round, since, round_))
     if found.cycle:
         parts.append(f"The chain of holders is a cycle: {_ring_words(found.cycle)}.")
     elif len(found.links) > 1:
         way = " -> ".join(link.request for link in found.links)
         parts.append(f"Behind it: {way}. {last.request} {last.way}; its own verdict: {_words(facts, last, round_)}.")
     if said.cause == d.SCHEDULED:
-        explained = EXPLAINED[d.SCHEDULED](Case(facts, first.submission, round_, said))
         parts += [branch.words[0].upper() + branch.words[1:] + "." for branch in explained if branch.kind == "grant"]
-    else:
-        parts += [f"It was {branch.words}." for branch in retraction(facts, first.submission, round_)]
+    parts += [f"It was {branch.words}." for branch in told]
+    parts += [f"It {branch.words}." for branch in waiters(facts, first.submission, round_)]
     if cycle is not None:
         words = _cycle_words(cycle)
         parts.append(words[0].upper() + words[1:] + ".")
-    return " ".join(parts)
+    return " ".join(filter(None, parts))
+
+
+def _since_words(facts: Facts, submission: int, cause_since: int, since: int, round_: int) -> str:
+    """Return since when a request has no row, and since when for this cause; empty for one that begins to wait."""
+    begins = _begins(facts, submission, cause_since)
+    if since == round_ and not begins:
+        return ""
+    took = facts.elapsed_ns(since, round_) / 1e6
+    words = f"It has had none since round {since:,} ({counted(round_ - since + 1, 'round')}, {took:,.1f} ms)"
+    return (
+        f"{words}; this cause holds since round {cause_since:,}{begins}."
+        if cause_since != since
+        else f"{words}{begins}."
+    )

@@ -50,7 +50,8 @@ def _inequality(facts: Facts, refusal: dict[str, Any]) -> Branch:
         packed = facts.packing[group]
         inside = f", {local:,} free in its own blocks ({reach:,} with evictions)" if packed > 1 else ""
         short = -(-max(0, need - reach) // packed)
-        words = f"group {name}: needs {counted(need, 'page')}{inside}; {counted(short, 'block')} of {packed:,} a block"
+        each = f" of {packed:,} pages" if packed > 1 else ""
+        words = f"group {name}: needs {counted(need, 'page')}{inside}: {counted(short, 'block')}{each}"
         numbers = {"need_pages": need, "free_local_pages": local, "reachable_local_pages": reach, "need_blocks": short}
         children.append(Branch("group", words, numbers=numbers))
     free, reachable = refusal["free_blocks"], refusal["reachable_blocks"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsviz.scheduler import decisions as d
+from tsviz.scheduler.states import RETRACTED, STATE_NAMES
 
 from .capacity import capacity, deficit_blocks, operation, ranking
 from .facts import Facts, Said
@@ -32,13 +33,21 @@ def _scheduled(c: Case) -> tuple[Branch, ...]:
     row = c.facts.last_row(c.submission, c.round)
     if row < 0:
         return ()
-    kind, tokens = str(c.facts.life.op_kind[row]), int(c.facts.life.op_input[row])
+    kind, tokens = str(c.facts.life.op_kind[row]).replace("_", " "), int(c.facts.life.op_input[row])
     begin, size = int(c.facts.life.op_begin[row]), int(c.facts.life.op_prefill[row])
     words = f"{kind} row of {counted(tokens, 'token')}"
     if begin >= 0:
         words += f", positions {begin:,} to {begin + tokens:,} of {size:,}"
     numbers = {"input_tokens": tokens, "begin_tokens": max(0, begin), "prefill_tokens": size}
-    return (Branch("row", words, numbers=numbers), *_start(c), *_granted(c))
+    again = retraction(c.facts, c.submission, c.round) if begin >= 0 else ()
+    return (Branch("row", words, numbers=numbers), *_start(c), *again, *_holds(c), *_granted(c))
+
+
+def _holds(c: Case) -> tuple[Branch, ...]:
+    """Return how far a prefill is that is not complete behind this round."""
+    if any(row["request"] == c.facts.life.names[c.submission] for row in c.facts.at("holds", c.round)):
+        return chunk_progress(c.facts, c.facts.life.names[c.submission], c.round)
+    return ()
 
 
 def _start(c: Case) -> tuple[Branch, ...]:
@@ -73,7 +82,7 @@ def _granted(c: Case) -> tuple[Branch, ...]:
 def _bootstrap(c: Case) -> tuple[Branch, ...]:
     submitted = int(c.facts.life.submitted[c.submission])
     age = c.round - submitted
-    words = f"submitted for round {submitted:,}, {counted(age, 'round')} ago; its peer has not c.said that it is ready"
+    words = f"submitted for round {submitted:,}, {counted(age, 'round')} ago; its peer has not said that it is ready"
     return _plain("bootstrap", words, age_rounds=age)
 
 
@@ -105,6 +114,8 @@ def _transfer(c: Case) -> tuple[Branch, ...]:
 
 def _batch_full(c: Case) -> tuple[Branch, ...]:
     plan, limit = c.facts.round_row(c.round), int(c.facts.config["max_batch_size"])
+    if not plan:  # it raised, or was dropped: what was said of the round before still holds
+        return ()
     rows = plan["prefill_rows"] + plan["decode_rows"]
     words = f"{rows:,} of {limit:,} rows are taken: {plan['prefill_rows']:,} prefill, {plan['decode_rows']:,} decode"
     return _plain("batch", words, rows=rows, max_batch_size=limit)
@@ -126,9 +137,10 @@ def _holdback(c: Case) -> tuple[Branch, ...]:
     holdback = phases[0]["holdback_tokens"] if phases else 0
     budget = phases[0]["budget_tokens"] if phases else 0
     width, limit = int(c.facts.config["decode_input_tokens"]), int(c.facts.config["max_scheduled_tokens"])
+    spent = sum(tokens for _, kind, tokens in c.facts.rows_of(c.round) if kind == "decode")
     words = (
-        f"decodes leave {counted(holdback, 'token')} of the budget to the pending prefill; with"
-        f" {width:,} a decode that is {holdback + width:,} of {limit:,} (the phase began with {budget:,})"
+        f"decodes leave {holdback:,} of {counted(budget, 'token')} to the pending prefill, and those before it take"
+        f" {spent:,}: {holdback:,} + {spent:,} + {width:,} > {budget:,}"
     )
     if c.said.rule:
         words += f". No round can pass this: {holdback:,} + {width:,} > {limit:,}"
@@ -222,10 +234,12 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     name, life = facts.life.names[submission], facts.life
     rounds = [at for at in facts.retracted(name) if at <= round_ and facts.submission_of(name, at) == submission]
     if not rounds:
-        return ()
+        return _retracted_before(facts, submission)
     last = next(row for row in reversed(facts.at("retractions", rounds[-1]))
                 if row["victim"] == name and row["outcome"] == d.RETRACTED)  # fmt: skip
     whom = "its own refusal" if last["blocker"] == name else last["blocker"]
+    lacked = shortage_words(facts, facts.submission_of(last["blocker"], last["round"]), last["round"])
+    whom += f" ({lacked})" if lacked else ""
     row = facts.last_row(submission, last["round"])
     generated = int(life.landed(np.array([submission], np.int64), last["round"])[0])
     begin = int(life.op_begin[row])
@@ -233,7 +247,7 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
     decoding = begin < 0 or chunk >= int(life.op_prefill[row])
     lost = int(life.prompt[submission]) + max(0, generated - 1) if decoding and generated else chunk
     words = (
-        f"retracted in round {last['round']:,} for {whom}, {counted(len(rounds), 'time')} {_since(facts, submission)};"
+        f"retracted in round {last['round']:,} for {whom}, {_often(facts, submission, len(rounds))};"
         " tables over"
         f" {counted(lost, 'token')} were given up"
     )
@@ -243,17 +257,34 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
         back, start = following[1], int(life.op_begin[following[0]])
         if start >= 0:
             again = max(0, lost - start)
-            words += f"; it comes back in round {back:,} at position {start:,}, {again:,} to compute again"
+            comes = "came" if back <= round_ else "comes"
+            words += f"; it {comes} back in round {back:,} at position {start:,}, {again:,} to compute again"
             numbers |= {"back_round": back, "recomputed_tokens": again}
     else:
         words += "; it has not come back in this trace"
     return (Branch("retraction", words, request=name, position=f"{last['round']}.{last['stop']}", numbers=numbers),)
 
 
-def _since(facts: Facts, submission: int) -> str:
-    """Return since when retractions are counted: of a request that lived before a slice, since the slice begins."""
+def _retracted_before(facts: Facts, submission: int) -> tuple[Branch, ...]:
+    """Return what is known of a retraction that a slice begins behind: that it was, and when the request comes back."""
     begin: int = facts.part.meta.get("starts_at", 1)
-    return "so far" if facts.life.submitted[submission] >= begin else f"since round {begin:,}, where this trace begins"
+    if facts.life.submitted[submission] >= begin or facts.state(submission, begin, 0) != STATE_NAMES[RETRACTED]:
+        return ()
+    words = f"retracted before round {begin:,}, where this trace begins"
+    following = _following(facts, submission, -1, begin - 1)
+    if following is None:
+        words += "; it has not come back in this trace"
+    elif (start := int(facts.life.op_begin[following[0]])) >= 0:
+        words += f"; it comes back in round {following[1]:,} at position {start:,}"
+    return (Branch("retraction", words, request=facts.life.names[submission]),)
+
+
+def _often(facts: Facts, submission: int, times: int) -> str:
+    """Return how often a request was retracted: of one that lived before a slice, since the slice begins."""
+    begin: int = facts.part.meta.get("starts_at", 1)
+    if facts.life.submitted[submission] < begin:
+        return f"{counted(times, 'time')} since round {begin:,}, where this trace begins"
+    return "for the first time" if times == 1 else f"{times:,} times so far"
 
 
 def _following(facts: Facts, submission: int, row: int, round_: int) -> tuple[int, int] | None:
@@ -270,6 +301,8 @@ _LAST_ROUND = 0xFFFF_FFFF
 
 def _cannot_join(c: Case) -> tuple[Branch, ...]:
     plan = c.facts.round_row(c.round)
+    if not plan:  # it raised, or was dropped: what was said of the round before still holds
+        return ()
     words = (
         f"pages were freed for it, but the batch has {counted(plan['decode_rows'], 'decode row')} and prefills do not"
         " share a batch with decodes here (mixed mode is off)"
@@ -319,6 +352,8 @@ def _one_remote(c: Case) -> tuple[Branch, ...]:
 
 def _prefill_only(c: Case) -> tuple[Branch, ...]:
     plan = c.facts.round_row(c.round)
+    if not plan:  # it raised, or was dropped: what was said of the round before still holds
+        return ()
     words = (
         f"the batch is {counted(plan['prefill_rows'], 'prefill row')} of {counted(plan['scheduled_tokens'], 'token')}"
     )
@@ -362,4 +397,4 @@ def shortage_words(facts: Facts, submission: int, round_: int) -> str:
         return ""
     need = ", ".join(f"{n:,} of {g}" for n, g in zip(refusal["need_pages"], facts.groups, strict=True) if n)
     _, lacking = deficit_blocks(facts.packing, refusal)
-    return f"needs {need or 'none'}; {refusal['reachable_blocks']:,} blocks in reach, {lacking:,} short"
+    return f"needs {need or 'none'}; {counted(refusal['reachable_blocks'], 'block')} in reach, {lacking:,} short"

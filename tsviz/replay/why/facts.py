@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tsviz.replay.decided.view import DecidedTables
-from tsviz.replay.recorded.life_of import life_of
+from tsviz.replay.recorded.life_of import Life, life_of
 from tsviz.replay.rows.lifetimes import ENDS, NEVER, Longs, PerRequest, among, column, words
 from tsviz.replay.rows.rows_from import RowsFrom, some
 from tsviz.scheduler import decisions as d
@@ -66,14 +66,16 @@ class Ticket:
 class Facts:
     """Recorded and decided tables of one part, looked up by request and round."""
 
-    def __init__(self, part: Part, decided: DecidedTables, source: str, last_round: int) -> None:
-        """Decisions are known up to `last_round`. Raises `TraceError`."""
+    def __init__(
+        self, part: Part, decided: DecidedTables, source: str, last_round: int, life: Life | None = None
+    ) -> None:
+        """Decisions are known up to `last_round`; `life` is what `life_of` returns. Raises `TraceError`."""
         self.part, self.decided, self.source, self.last_round = part, decided, source, last_round
         self.config: dict[str, Any] = part.config
         self.groups = [str(group["group_id"]) for group in part.config["cache_groups"]]
         self.packing = [int(group["cache_blocks_per_lcm_block"]) for group in part.config["cache_groups"]]
         self.parents = max(0, int(part.config["num_device_pages"]) - 1)
-        self.life, self.tables = life_of(part)
+        self.life, self.tables = life or life_of(part)
         self._decided_rows: dict[str, RowsFrom] = {}
         self._recorded_rows: dict[str, RowsFrom] = {}
         states = some(self.decided, "states", ("submission", "round", "item", "after"))
@@ -147,6 +149,12 @@ class Facts:
         (row,) = self._verdict_rows.last(np.array([submission], np.int64), round_).tolist()
         return None if row < 0 else self._said(row)
 
+    def verdicts_in(self, round_: int) -> dict[int, Said]:
+        """Return what became of every request that was there in a round, by submission."""
+        live = self.live(round_)
+        rows = self._verdict_rows.last(np.array(live, np.int64), round_).tolist()
+        return {submission: self._said(row) for submission, row in zip(live, rows, strict=True) if row >= 0}
+
     def verdicts(self, submission: int, round_: int) -> list[Said]:
         """Return every verdict on a request up to a round, oldest first."""
         return [self._said(row) for row in self._verdict_rows.until(submission, round_).tolist()]
@@ -172,6 +180,15 @@ class Facts:
             if (self._state_round[row], self._state_item[row]) < (round_, item):
                 return self._after[row] or ""
         return ""
+
+    @cached_property
+    def begins_told(self) -> bool:
+        """Whether it is known what was open at the first round: states and operations that are out.
+
+        A slice of recorded decisions that an older version wrote does not say it, where anybody lived then.
+        """
+        begin = self.part.meta.get("starts_at", 1)
+        return begin == 1 or bool((self._state_round < begin).any()) or not len(self.life.live(begin - 1))
 
     def behind_plan(self, round_: int) -> int:
         """Return the item behind the last decision of a plan; events that came later are not before it."""

@@ -10,7 +10,7 @@ from tsviz.replay.recorded.snapshot import Row, Snapshot
 from tsviz.tui.clean import fit, told_apart
 from tsviz.tui.frame import Frame
 from tsviz.tui.glyphs import COMPLETES, KINDS, SELECTED, kind_mark
-from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, heading, line, wrapped
+from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, heading, line
 from tsviz.tui.numbers import counted, grouped
 
 _LEAD_CELLS = 3
@@ -66,9 +66,6 @@ def batch(frame: Frame, selected: int | None, width: int) -> list[Document]:
     """Return the rows by kind, each kind under a heading with its rows and tokens; the selected row is marked."""
     snapshot = frame.snapshot
     layout = _layout(snapshot.rows, width)
-    if not snapshot.rows:
-        words = "Nothing was scheduled in this round."
-        return [Lines((heading(" batch", "0 ", width), *wrapped(words, width, "dim", indent=3)))]
     parts: list[Document] = []
     for name, rows in _groups(snapshot.rows):
         mark = kind_mark(rows[0].kind)

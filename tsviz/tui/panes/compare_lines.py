@@ -22,6 +22,8 @@ _TITLES = {
 }  # fmt: skip
 NUMBERS = (*TIMES, *COUNTS)
 _WIDE_CELLS = 100
+_NOTHING = "·"
+"""A column of rounds that are there and have none of it: no height, which the least bar would be."""
 
 
 def _number_cells(width: int) -> int:
@@ -73,8 +75,9 @@ def _lane(lane: Lane, most: int, cells: int, last: int, parted: int | None, role
         low = cell * len(lane.values) // cells
         high = max((cell + 1) * len(lane.values) // cells, low + 1)
         value = max(lane.values[low:high], default=-1)
-        glyph = " " if value < 0 else level(value, most) if value else "▁"
-        spans.append(Span(glyph, "position" if cell == parted else role, ("round", 1 + cell * last // cells)))
+        glyph = " " if value < 0 else level(value, most) if value else _NOTHING
+        drawn = "position" if cell == parted else role if value else "rule"
+        spans.append(Span(glyph, drawn, ("round", 1 + cell * last // cells)))
     return spans
 
 
@@ -108,8 +111,8 @@ def parting(sides: Sides | None, width: int) -> Document:
                     Span(" ≠ ", "bad"),
                     Span(f"{grouped(sides.equal_rounds)} rounds are equal; the plans part in ", "text"),
                     Span(f"round {grouped(sides.parts_at)}", "position", target),
-                    Span(f"  {clean(sides.field)}", "strong"),
                     Span(f"  {shorten(sides.request, 32)}", "accent"),
+                    Span(f"  {clean(sides.field)}", "strong"),
                 ),
                 width,
             )
@@ -132,7 +135,10 @@ def tabs(view: str, sides: Sides | None, requests: int, width: int) -> Document:
         text = f"[{number} {word}]" if here else f" {number} {word} "
         spans += [Span(text, "tab-active" if here else "tab", target), Span(" ")]
     if sides is not None:
-        spans.append(Span(f"  A {shorten(sides.left, 30)}   B {shorten(sides.right, 30)}   change: B - A", "dim"))
+        named = f"  A {shorten(sides.left, 30)}   B {shorten(sides.right, 30)}"
+        ways = (f"{named}   change: B - A", named, "  change: B - A", "")
+        room = width - Line(tuple(spans)).cells
+        spans.append(Span(next(way for way in ways if len(way) <= max(room, 0)), "dim"))
     return Lines((clip(Line(tuple(spans)), width),))
 
 
@@ -141,7 +147,9 @@ def figures(sides: Sides | None, cursor: int, width: int) -> Document:
     rows = () if sides is None else sides.figures
     name_cells = min(24, max(width // 3, 12))
     cells = _number_cells(width)
-    head = heading(f" {'figure':<{name_cells}}{'A':>{cells}}{'B':>{cells}}{'change':>{cells}}", "", width)
+    head = heading(
+        f" {'figure':<{name_cells}}{'A':>{cells}}{'B':>{cells}}{'change':>{cells}}{'of A':>{cells}}", "", width
+    )
     return Lines((head, *(_figure(f, n, n == cursor, name_cells, width) for n, f in enumerate(rows))),
                  cursor + 1 if rows else None)  # fmt: skip
 

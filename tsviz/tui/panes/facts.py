@@ -78,5 +78,5 @@ def deficit_lines(refusal: Fact, width: int, indent: int) -> list[Line]:
         ("needed", wanted, "strong"), ("free", numbers["free_blocks"], "text"),
         ("with evictions", numbers["reachable_blocks"], "text"), ("lacking", numbers["deficit_blocks"], "bad"),
     )  # fmt: skip
-    lines += [line(Span(lead), Span(f"{name:<17}{value:>8,} blocks", role)) for name, value, role in rows]
+    lines += [line(Span(lead), Span(f"{name:<17}{value:>15,}", role)) for name, value, role in rows]
     return [clip(each, width) for each in lines]

@@ -21,6 +21,10 @@ NOT_CHECKABLE = Mark("?", "unknown", "unknown", "the trace lacks what the check 
 _NAME_CELLS, _WHERE_CELLS = 24, 15
 _FACT_CELLS = 10
 _REQUESTS_SHOWN = 12
+_ELSEWHERE = (
+    "Slow all the same? esc, L: where the time of requests went. esc, end, W: who waits at the end, and for whom."
+)
+"""Where to look in a trace in which nothing was found."""
 
 
 def mark_of(one: Looked) -> Mark:
@@ -57,6 +61,7 @@ def finding_list(findings: Findings, cursor: int, part: str, width: int, height:
         missing = counted(len(findings.not_checkable), "check")
         words = f"; {missing} could not be made." if findings.not_checkable else "."
         lines += [line(""), line(_nothing(findings), Span(words, "text"))]
+        lines += wrapped(_ELSEWHERE, width, "dim", indent=4)
     for name, members in groups:
         if not members:
             continue
@@ -127,7 +132,10 @@ def finding_detail(one: Looked | None, part: str, width: int) -> Document:
     if one.numbers:
         lines += _fact("numbers", _numbers(one), width)
     lines += _fact("looks for", (Span(one.says),), width)
-    lines += _fact("threshold", (Span(f"a finding from {grouped(one.threshold + 1)} {one.counts}"),), width)
+    threshold = (
+        f"a finding from {grouped(one.threshold + 1)} {one.counts}" if one.threshold else "the first is a finding"
+    )
+    lines += _fact("threshold", (Span(threshold),), width)
     return Lines(lines)
 
 
@@ -151,7 +159,7 @@ def _fact(label: str, spans: Sequence[Span], width: int) -> list[Line]:
 def _places(one: Looked, part: str) -> tuple[Span, ...]:
     if one.part != part:
         first = one.rounds[0]
-        return (Span(f"{one.part}:{grouped(first)}", "position"), Span("  in another part: open it there", "dim"))
+        return (Span(f"{one.part}:{grouped(first)}", "position"), Span("  in another part: enter goes there", "dim"))
     spans = []
     for number, round_ in enumerate(one.rounds):
         word = "first" if number == 0 else "last"

@@ -34,6 +34,9 @@ def _identity(scene: Scene, width: int) -> Line:
     wide = width >= _WORDS_FROM_CELLS
     left += [Span("node " if wide else "", "dim"), Span(f"{shorten(head.node, 12)}/{head.rank}")]
     left += [Span("  role " if wide else " ", "dim"), Span(shorten(head.role, 12))]
+    if len(head.parts) > 1:
+        others = [part for part in head.parts if part != f"{head.node}/{head.rank}"]
+        left.append(Span(f"  beside {shorten(', '.join(others), 12)} (A)", "warn", ("action", "part(1)")))
     named = [*left, _BAR, Span(engine)]
     rules = [Span("  rules ", "dim"), Span(shorten(head.rule_set, 16))]
     calls_only = [Span("● calls recorded  ", "good")] if head.calls_only and width >= _FINISHED_FROM_CELLS else []
@@ -98,10 +101,8 @@ def _position(scene: Scene, width: int) -> Line:
         Span(f" of {total}", "text"),
         Span(f"  {percent(shown, head.rounds):>7}", "dim"),
     ]
-    if frame:
-        left += [_BAR, *_time(head, frame.snapshot.start_ns, width)]
+    time = [_BAR, *_time(head, frame.snapshot.start_ns, width)] if frame else []
     gaps = Span("no gaps", "dim") if head.gaps == 0 else Span(f"▲ {counted(head.gaps, 'gap')}", "warn")
-    left += [_BAR, gaps]
     words, role = scene.badge
     right: list[Span] = [Span(f"{words} ", role, ("action", "findings"))] if words else []
     if scene.play_rounds_per_second:
@@ -110,4 +111,8 @@ def _position(scene: Scene, width: int) -> Line:
         right.append(Span(f"✗ round {grouped(scene.round)} unreadable ", "bad"))
     elif scene.loading and head.rounds:
         right.append(Span(f"◌ loading {grouped(scene.round)} ", "accent"))
-    return spread(left, right, width)
+    gapped = [_BAR, gaps]
+    ways = [[*left, *time, *gapped], [*left, *time], [*left, *time[:2]], left]
+    if head.gaps:  # what was dropped is said before the time is
+        ways[1:] = [[*left, *time[:2], *gapped], [*left, *gapped]]
+    return spread(next((way for way in ways if _fits(way, right, width)), ways[-1]), right, width)

@@ -12,8 +12,7 @@ from tsviz.tui.scene import Scene
 _WIDEST_BAR = 60
 _PINNED_BY_PEER = "pd_transfer"
 _STRANGE_WORD_CELLS = 16
-_WORDS_FROM_CELLS = 100
-_PLAN_FROM_CELLS = 132
+_LABEL_CELLS, _LEAST_BAR, _ROOMY_BAR = 8, 8, 24
 
 
 def pool(scene: Scene, width: int, height: int) -> Document:
@@ -24,7 +23,6 @@ def pool(scene: Scene, width: int, height: int) -> Document:
     pages = frame.snapshot.pool
     share = percent(pages.occupied_pages, pages.usable_pages)
     role = "bad" if pages.usable_pages and pages.empty_pages == 0 else "text"
-    zeroed = f"  {grouped(pages.zeroed_pages)} zeroed" + (" this round" if width >= _WORDS_FROM_CELLS else "")
     size = len(grouped(pages.usable_pages))
     numbers = [Span(f" {grouped(pages.occupied_pages):>{size}} occupied", "strong")]
     if pages.active_pages is not None:
@@ -33,15 +31,22 @@ def pool(scene: Scene, width: int, height: int) -> Document:
             Span(f" {grouped(pages.active_pages):>{size}} active", "strong"),
             Span(f" + {grouped(pages.occupied_pages - pages.active_pages)} cached", "text"),
         ]
-    numbers += [
-        Span(f" + {grouped(pages.empty_pages)} empty", role),
-        Span(
-            f" = {counted(pages.usable_pages, 'page')}{' behind the plan' if width >= _PLAN_FROM_CELLS else ''}", "dim"
-        ),
-        Span(f"  {share:>7}", "text"),
-        Span(zeroed, "zeroed" if pages.zeroed_pages else "dim"),
-    ]
-    cells = min(max(width - Line(tuple(numbers)).cells - 8, 8), _WIDEST_BAR)
+    whole = f" = {counted(pages.usable_pages, 'page')}"
+    numbers.append(Span(f" + {grouped(pages.empty_pages)} empty", role))
+    tail = (Span(f"  {share:>7}", "text"),)
+    zeroed, zero = f"  {grouped(pages.zeroed_pages)} zeroed", "zeroed" if pages.zeroed_pages else "dim"
+    ways = (
+        (Span(f"{whole} behind the plan", "dim"), *tail, Span(f"{zeroed} this round", zero)),
+        (Span(whole, "dim"), *tail, Span(f"{zeroed} this round", zero)),
+        (Span(whole, "dim"), *tail, Span(zeroed, zero)),
+        (Span(whole, "dim"), *tail),
+        (Span(whole, "dim"),),
+    )
+    room = width - _LABEL_CELLS - _LEAST_BAR
+    most = (*(_ROOMY_BAR,) * 2, *(0,) * 3)  # more words only where the bar keeps a length that one can read
+    numbers += next((way for way, bar_ in zip(ways, most, strict=True)
+                     if Line((*numbers, *way)).cells + bar_ <= room), ())  # fmt: skip
+    cells = min(max(width - Line(tuple(numbers)).cells - _LABEL_CELLS, _LEAST_BAR), _WIDEST_BAR)
     lines = [clip(Line((Span("  pool ", "dim"), *_bar(pages, cells), *numbers)), width)]
     if height > 1:
         lines.append(clip(_counts(scene), width))

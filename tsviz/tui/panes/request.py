@@ -32,7 +32,7 @@ def title(scene: Scene, width: int) -> Document:
     if request is None:
         round_ = scene.frame.snapshot.round if scene.frame is not None else scene.round
         name = shorten(scene.selected_id or f"submission {scene.selected}", max(width - 3, 1))
-        words = f"It is not in the system in round {grouped(round_)}. [ and ] go to rounds where it is."
+        words = f"It is not in the system in round {grouped(round_)}. [ and ] go to rounds where it is, W to who waits."
         return Lines((line(Span(f" {name}", "title")), *wrapped(words, width, "dim", indent=1)))
     mark = state_mark(request.state)
     name = shorten(request.request, max(width - 14, 6))

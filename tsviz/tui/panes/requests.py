@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from rich.cells import cell_len
 
 from tsviz.replay.recorded.snapshot import RequestLine
+from tsviz.tui.causes import cause_text
 from tsviz.tui.clean import clean, fit
 from tsviz.tui.frame import ORDERS, PINNED, Frame
 from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark
@@ -117,7 +118,7 @@ def _line(frame: Frame, selected: int | None, width: int, order: str, y: int) ->
         return title._replace(spans=(title.spans[0]._replace(role=mark.role), *title.spans[1:]))
     request = frame.snapshot.requests[entry]
     columns, id_cells = request_columns(width, order)
-    return request_line(request, request.submission == selected, columns, id_cells)
+    return request_line(request, frame.snapshot.round, request.submission == selected, columns, id_cells)
 
 
 def _long_word(state: str) -> str:
@@ -125,7 +126,9 @@ def _long_word(state: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def request_line(request: RequestLine, selected: bool, columns: tuple[_Column, ...], id_cells: int) -> Line:
+def request_line(
+    request: RequestLine, round_: int, selected: bool, columns: tuple[_Column, ...], id_cells: int
+) -> Line:
     """Return the line of one request; a click on it selects it. Kept, because most lines outlast many keys."""
     mark = state_mark(request.state)
     spans = [
@@ -145,14 +148,19 @@ def request_line(request: RequestLine, selected: bool, columns: tuple[_Column, .
         room = sum(column.cells + 1 for column in columns) - 1
         own = min(-(-cell_len(clean(request.request)) // _ID_STEP_CELLS) * _ID_STEP_CELLS, id_cells)
         spans[-1] = Span(fit(request.request, own))
-        spans.append(Span(f" {fit(cause.words, room + id_cells - own)}", "warn"))
+        spans.append(Span(f" {cause_text(cause, round_, room + id_cells - own)}", "warn"))
         columns = ()
     for column in columns:
-        text, role = _cell(request, column.name)
+        text, role = _why(request, round_, column.cells) if column.name == "why" else _cell(request, column.name)
         left = column.name in ("word", "why")
         lead = "  " if column.name == "why" else " "
         spans.append(Span(lead + fit(text, column.cells, "left" if left else "right"), role))
     return Line(tuple(spans), "cursor" if selected else "", ("request", request.submission))
+
+
+def _why(request: RequestLine, round_: int, cells: int) -> tuple[str, str]:
+    waits = request.cause is not None and not request.scheduled
+    return (cause_text(request.cause, round_, cells) if waits and request.cause else "", "warn")
 
 
 def _cell(request: RequestLine, name: str) -> tuple[str, str]:
@@ -160,9 +168,6 @@ def _cell(request: RequestLine, name: str) -> tuple[str, str]:
         case "word":
             mark = state_mark(request.state)
             return (mark.word, mark.role)
-        case "why":
-            waits = request.cause is not None and not request.scheduled
-            return (request.cause.words if waits and request.cause else "", "warn")
         case "computed":
             return grouped(request.computed_tokens), "text"
         case "prompt":

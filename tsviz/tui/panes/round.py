@@ -8,6 +8,7 @@ from tsviz.tui.clean import clean
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line
 from tsviz.tui.numbers import bar, counted, grouped, percent
 from tsviz.tui.panes.batch import batch
+from tsviz.tui.panes.idle import idle
 from tsviz.tui.panes.phases import phases, unknown
 from tsviz.tui.panes.states import being_indexed, without_frame
 from tsviz.tui.panes.transfers import transfer_list
@@ -28,6 +29,8 @@ def round_pane(scene: Scene, width: int, height: int) -> Document:
     assert frame is not None
     snapshot = frame.snapshot
     parts: list[Document] = [_budget(snapshot, width), _events(snapshot, width)]
+    if not snapshot.rows and not (snapshot.preparing is not None and snapshot.preparing.words):
+        parts.insert(1, Lines(idle(snapshot, width)))
     if isinstance(frame.story, RoundStory):
         parts += phases(scene, frame.story, width)
     else:

@@ -23,6 +23,8 @@ _NARROW_LABEL, _WIDE_LABEL, _WIDE_FROM = 11, 14, 150
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _CACHED = "░"
 _HERE = "│"
+_MOMENTS = frozenset((*(MARKS[name] for name in MARKS if name != "head_of_line"), *LANES[-2:]))
+"""What happens at one moment: every mark but the line that is held, and the end of a request."""
 
 
 class Rows(NamedTuple):
@@ -103,7 +105,7 @@ def _lanes(
         pin = PIN.glyph if lane.submission in pinned else " "
         lead = SELECTED.glyph if chosen else pin
         spans = [Span(lead, SELECTED.role), Span(f"{fit(name, label - 2)} ", "strong" if chosen else "dim")]
-        spans += _cells([LANES[code] for code in lane.cells], here)
+        spans += _cells(_once([LANES[code] for code in lane.cells], strip), here)
         yield Line(tuple(spans), "cursor" if chosen else "", ("lane", lane.submission))
     for _ in range(most - len(strip.lanes)):
         yield Line((Span(" " * label), *_cells([LANES[0]] * strip.ask.cells, here)), "", ("column", 0))
@@ -121,13 +123,20 @@ def _cells(marks: Sequence[Mark], here: range) -> Iterator[Span]:
     """Yield runs of equal cells as spans; the column of the cursor keeps its glyph and is drawn as the position."""
     pieces = (marks[: here.start], marks[here.start : here.stop], marks[here.stop :]) if here else (marks, (), ())
     for number, piece in enumerate(pieces):
-        for mark, run in groupby(piece):
+        for place, (mark, run) in enumerate(groupby(piece)):
             many = sum(1 for _ in run)
             at_cursor = number == 1
-            if at_cursor and mark.glyph == " ":
+            if at_cursor and mark.glyph == " " and place == 0:
                 yield Span(_HERE + " " * (many - 1), "position")
             else:
                 yield Span(mark.glyph * many, "position" if at_cursor else mark.role)
+
+
+def _once(marks: Sequence[Mark], strip: Strip) -> list[Mark]:
+    """Return cells in which what happens at one moment stands once, where a round is several cells wide."""
+    firsts = strip.firsts
+    again = (cell > 0 and firsts[cell] == firsts[cell - 1] for cell in range(len(marks)))
+    return [LANES[0] if wide and mark in _MOMENTS else mark for mark, wide in zip(marks, again, strict=True)]
 
 
 def _marks(strip: Strip, label: int, most: int, here: range, noted: tuple[int, ...]) -> Iterator[Line]:
@@ -143,12 +152,13 @@ def _marks(strip: Strip, label: int, most: int, here: range, noted: tuple[int, .
     shared = standing[len(alone) :]
     for name in alone:
         mark = MARKS[name]
-        cells = [mark if count else LANES[0] for count in found[name]]
+        cells = _once([mark if count else LANES[0] for count in found[name]], strip)
         yield Line((Span(f"{fit(mark.word, label - 1, 'right')} ", mark.role), *_cells(cells, here)), "", ("column", 0))
     if shared:
-        cells = [
+        graver = [
             next((MARKS[name] for name in shared if found[name][cell]), LANES[0]) for cell in range(strip.ask.cells)
         ]
+        cells = _once(graver, strip)
         word = "marks" if not alone else "more"
         yield Line((Span(f"{word:>{label - 1}} ", "dim"), *_cells(cells, here)), "", ("column", 0))
     for _ in range(most - len(alone) - bool(shared)):

@@ -37,7 +37,9 @@ def _lanes(strip: Strip, width: int) -> str:
     if not lanes and strip.total:
         taller = ", or a taller terminal" if width >= _TALLER_FROM else ""
         return f"no room for lanes of {counted(strip.total, 'request')}: 4 then z{taller}"
-    shown = f"lanes {strip.top + 1:,} to {strip.top + lanes:,} of {strip.total:,}" if lanes else _NONE
+    if not lanes:
+        return _NONE
+    shown = f"lanes {strip.top + 1:,} to {strip.top + lanes:,} of {strip.total:,}"
     order = f"{LANE_ORDERS[ask.order]}{', reversed' if ask.reverse else ''}"
     return f"{shown} {LANE_GROUPS[ask.group]}{', ' if ask.group else ''}{order}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tsviz.replay.recorded.snapshot import RequestLine, Reserve, Snapshot
+from tsviz.tui.causes import cause_text
 from tsviz.tui.clean import fit, shorten
 from tsviz.tui.glyphs import state_mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, Stack, clip, heading, line, wrapped
@@ -20,20 +21,23 @@ def waits(snapshot: Snapshot, selected: int | None, width: int) -> Document:
     if not known:
         return Lines((head, *wrapped(_UNKNOWN, width, "dim", indent=3)))
     if not waiting:
-        return Lines((head, line(Span("   every request is scheduled", "dim"))))
-    return Stack((Lines((head,)), Lazy(len(waiting), lambda y: clip(_line(waiting[y], selected), width))))
+        words = "every request is scheduled" if snapshot.rows else "nobody waits"
+        return Lines((head, line(Span(f"   {words}", "dim"))))
+    round_ = snapshot.round
+    return Stack((Lines((head,)), Lazy(len(waiting), lambda y: _line(waiting[y], round_, selected, width))))
 
 
-def _line(request: RequestLine, selected: int | None) -> Line:
+def _line(request: RequestLine, round_: int, selected: int | None, width: int) -> Line:
     mark = state_mark(request.state)
-    words = request.cause.words if request.cause is not None else ""
+    room = max(width - _ID_CELLS - 5, 8)
+    words = cause_text(request.cause, round_, room) if request.cause is not None else ""
     spans = (
         Span("  "),
         Span(mark.glyph, mark.role),
         Span(" "),
         Span(fit(request.request, _ID_CELLS), "strong" if request.submission == selected else "text"),
         Span(" "),
-        Span(shorten(words, 200), "warn"),
+        Span(words.rstrip(), "warn"),
     )
     return Line(spans, "cursor" if request.submission == selected else "", ("request", request.submission))
 

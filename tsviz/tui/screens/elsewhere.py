@@ -1,4 +1,7 @@
-"""What the main screen knows of the other screens: it opens them, and takes the cursor where they send it."""
+"""What the main screen knows of the other screens: it opens them, and takes the cursor where they send it.
+
+They are imported when they are opened: until the header is drawn every import is waited for.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,9 @@ from tsviz.tui.own_marks import with_own
 from tsviz.tui.panes.finding_lines import badge, told_count
 from tsviz.tui.screens.answers import Answered, Opened
 from tsviz.tui.screens.ask_line import AskLine
-from tsviz.tui.screens.compare import CompareScreen
-from tsviz.tui.screens.findings import FindingsScreen
-from tsviz.tui.screens.lost import LostScreen
-from tsviz.tui.screens.notes import NotesScreen
 from tsviz.tui.screens.over import Jump
-from tsviz.tui.screens.sql import SqlScreen
 from tsviz.tui.screens.standing import stands
 from tsviz.tui.screens.stepping import SteppingScreen
-from tsviz.tui.screens.watches import Here, WatchesScreen, hit_jump
 from tsviz.tui.strip import Strip
 from tsviz.tui.study import Study
 from tsviz.tui.trail import Spot, Trail
@@ -118,6 +115,8 @@ class Elsewhere(SteppingScreen):
             case Landed(jump, submission):
                 if submission is not None:
                     self.scene = replace(self.scene, selected=submission, selected_id=jump.request)
+                if jump.why:
+                    self.show_why()
                 self.go(jump.round, jump.stop, message=clean(jump.message), message_role="message")
 
     def _begin(self, study: Study) -> None:
@@ -247,9 +246,8 @@ class Elsewhere(SteppingScreen):
         if number > len(found):
             return self.say(f"Nowhere to go: {told_count(study.findings)}.", "bad")
         one = found[number - 1]
-        if one.part != self._part:
-            return self.say(f"Finding {number:,} is in part {one.part}.", "bad")
-        return self.jump(Jump(one.rounds[0], one.requests[0] if one.requests else "", None, one.sentence))
+        request = one.requests[0] if one.requests else ""
+        return self.jump(Jump(one.rounds[0], request, None, one.sentence, part=one.part, why=True))
 
     # The other screens
 
@@ -267,30 +265,40 @@ class Elsewhere(SteppingScreen):
         """Open the findings."""
         study = self._studied()
         if study is not None:
+            from tsviz.tui.screens.findings import FindingsScreen
+
             self.app.push_screen(FindingsScreen(study, self._part, self._keymap), self.jump)
 
     def action_sql(self) -> None:
         """Open SQL."""
         study = self._studied()
         if study is not None:
+            from tsviz.tui.screens.sql import SqlScreen
+
             self.app.push_screen(SqlScreen(study, self._part, self._keymap), self.jump)
 
     def action_compare(self) -> None:
         """Open the comparison."""
         study = self._studied()
         if study is not None:
+            from tsviz.tui.screens.compare import CompareScreen
+
             self.app.push_screen(CompareScreen(study, self._keymap), self.jump)
 
     def action_lost(self) -> None:
         """Open lost time."""
         study = self._studied()
         if study is not None:
+            from tsviz.tui.screens.lost import LostScreen
+
             self.app.push_screen(LostScreen(study, self._keymap), self.jump)
 
     def action_watches(self) -> None:
         """Open breakpoints and watches."""
         study, scene = self._studied(), self.scene
         if study is not None:
+            from tsviz.tui.screens.watches import Here, WatchesScreen
+
             here = Here(scene.round, scene.stop, scene.rounds, scene.selected_id)
             self.app.push_screen(WatchesScreen(study, here, self._keymap), self.jump)
 
@@ -304,6 +312,8 @@ class Elsewhere(SteppingScreen):
         study.ask_hits(anew=False)
         found = study.watches.beside(self.scene.round, self.scene.stop, step)
         if found is not None:
+            from tsviz.tui.screens.watches import hit_jump
+
             return self.jump(hit_jump(*found))
         if any(watch.running for watch in study.watches.all):
             return self.say("The hits are being looked for.")
@@ -327,4 +337,6 @@ class Elsewhere(SteppingScreen):
         """Open all notes."""
         study = self._studied()
         if study is not None:
+            from tsviz.tui.screens.notes import NotesScreen
+
             self.app.push_screen(NotesScreen(study, self._keymap), self.jump)

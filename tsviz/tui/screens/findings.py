@@ -68,6 +68,13 @@ class FindingsScreen(Over):
             state.append(Span(f"{counted(len(findings.looked), 'check')} ", "dim"))
         return title("Findings", self._study.desk.trace, findings.known, tuple(state), width)
 
+    def offers(self, key: Key) -> bool:
+        """Where nothing was found there is no round to go to, and what is known need not be derived."""
+        here = self._here
+        if key.id in ("findings.jump", "findings.jump.last"):
+            return here is not None and bool(here.rounds)
+        return super().offers(key) and (key.id != "findings.derive" or self._study.findings.known.derivable)
+
     def height(self) -> int:
         """Every check is a line."""
         return len(self._study.findings.looked)
@@ -100,11 +107,8 @@ class FindingsScreen(Over):
     def _jump(self, round_: int, request: str = "") -> None:
         here = self._here
         assert here is not None
-        if here.part != self._part:
-            self.say(f"That is in part {here.part}: tsviz open {self._study.desk.trace}@{here.part}:{round_}")
-            return
         name = request or (here.requests[0] if here.requests else "")
-        self.dismiss(Jump(round_, name, message=here.sentence))
+        self.dismiss(Jump(round_, name, message=here.sentence, part=here.part, why=True))
 
     def action_choose(self) -> None:
         """Go to where the finding begins."""

@@ -107,6 +107,10 @@ class LostScreen(Over):
         state = (Span("◌ splitting ", "accent"),) if self._study.lost.known.running else (Span(words, "dim"),)
         return title("Lost time", self._study.desk.trace, self._study.lost.known, state, width)
 
+    def offers(self, key: Key) -> bool:
+        """What is known need not be derived."""
+        return super().offers(key) and (key.id != "lost.derive" or self._study.lost.known.derivable)
+
     def height(self) -> int:
         """Every bar is a line."""
         return len(rows_of(self._chosen))
@@ -179,7 +183,7 @@ class LostScreen(Over):
         _, cause = row
         run = cause.run
         words = f"{cause.cause.replace('_', ' ')}: {duration(run.time_ns)} from round {run.first_round:,} on"
-        self.dismiss(Jump(run.first_round, cause.request, cause.submission, words))
+        self.dismiss(Jump(run.first_round, cause.request, cause.submission, words, why=True))
         return None
 
     def action_derive(self) -> None:

@@ -14,7 +14,7 @@ from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
 from tsviz.tui.fetch import Failure
 from tsviz.tui.frame import LAST
-from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, display
+from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, display, offered_first
 from tsviz.tui.opening import Opening
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
@@ -22,15 +22,14 @@ from tsviz.tui.panes.inspector import inspector, view_tabs
 from tsviz.tui.panes.pool import pool
 from tsviz.tui.panes.requests import requests, requests_title
 from tsviz.tui.panes.round import round_pane
-from tsviz.tui.panes.sheets import help_lines, legend_lines
 from tsviz.tui.panes.states import too_small
 from tsviz.tui.panes.timeline import timeline
 from tsviz.tui.screens.answers import Answered, Opened, opened
-from tsviz.tui.screens.elsewhere import Elsewhere
 from tsviz.tui.screens.following import Following
 from tsviz.tui.screens.goto import GoTo
 from tsviz.tui.screens.lanes import Lanes
 from tsviz.tui.screens.pages_open import open_pages
+from tsviz.tui.screens.parts import Parts
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.screens.walking import Walking
 from tsviz.tui.widgets.kept import Box
@@ -43,7 +42,7 @@ class Row(Horizontal):
     BLANK = True
 
 
-class MainScreen(Following, Elsewhere, Walking, Lanes):
+class MainScreen(Following, Parts, Walking, Lanes):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
 
     AUTO_FOCUS = ""  # `on_mount` says where to begin; the toolkit would begin with the first pane, and lay out twice
@@ -62,7 +61,7 @@ class MainScreen(Following, Elsewhere, Walking, Lanes):
         super().__init__(view, start_round, request, start_stop)
         self.keys = keys
         self._panes: tuple[Pane, ...] = ()
-        offered = tuple((display(k.keys).split(" ")[0], k.word, k.action) for k in keys if k.word)
+        offered = tuple((display(k.keys).split(" ")[0], k.word, k.action) for k in offered_first(keys))
         self.scene = replace(self.scene, keys=offered)
 
     def compose(self) -> ComposeResult:
@@ -220,10 +219,14 @@ class MainScreen(Following, Elsewhere, Walking, Lanes):
 
     def action_legend(self) -> None:
         """Show what each glyph means."""
+        from tsviz.tui.panes.sheets import legend_lines
+
         self.app.push_screen(Sheet("Legend", legend_lines))
 
     def action_help(self) -> None:
         """Show every key."""
+        from tsviz.tui.panes.sheets import help_lines
+
         self.app.push_screen(Sheet("Help", lambda width: help_lines(self.keys, width)))
 
     def action_pages(self) -> None:

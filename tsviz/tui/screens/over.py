@@ -36,6 +36,10 @@ class Jump:
     submission: int | None = None
     message: str = ""
     stop: int | None = None
+    part: str = ""
+    """The part (`node/rank`) that the round is of; empty: the one on the screen."""
+    why: bool = False
+    """Whether the inspector shall say why: the jump is about what a request waits for, or keeps others from."""
 
 
 def keys_of(screen: str, *own: Key) -> tuple[Key, ...]:
@@ -132,7 +136,7 @@ class Over(OpaqueScreen[Jump | None]):
         """Return the message, otherwise the keys that fit; each is a button."""
         if self.message:
             return clip(Line((Span(f" {self.message}", self.message_role),)), width)
-        offered = [_button(key) for key in self.keys if key.word]
+        offered = [_button(key) for key in self.keys if self.offers(key)]
         kept = offered[-_ALWAYS:]
         room = width - 1 - sum(Line(button).cells for button in kept)
         spans = [Span(" ")]
@@ -142,6 +146,10 @@ class Over(OpaqueScreen[Jump | None]):
                 break
             spans += button
         return clip(Line((*spans, *(span for button in kept for span in button))), width)
+
+    def offers(self, key: Key) -> bool:
+        """Return whether the last line names a key: it has a word, and does something here and now."""
+        return bool(key.word)
 
     def on_mount(self) -> None:
         """Show what is there."""

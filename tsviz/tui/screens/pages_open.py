@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from tsviz.tui.screens.pages import Left, PagesScreen
+from typing import TYPE_CHECKING
+
 from tsviz.tui.screens.stepping import SteppingScreen
+
+if TYPE_CHECKING:
+    from tsviz.tui.screens.pages import Left
 
 
 def open_pages(main: SteppingScreen, keymap: dict[str, str]) -> None:
@@ -17,6 +21,8 @@ def open_pages(main: SteppingScreen, keymap: dict[str, str]) -> None:
             main.select(left.submission, left.request)
         if left is not None and left.round != scene.round:
             main.go(left.round)
+
+    from tsviz.tui.screens.pages import PagesScreen
 
     pages = PagesScreen(main.fetcher, scene.head, scene.round, scene.selected, scene.selected_id, keymap)
     main.app.push_screen(pages, back)

@@ -74,6 +74,10 @@ class SteppingScreen(OpaqueScreen[None]):
         """Show the scene: in the panes named, or in all."""
         raise NotImplementedError
 
+    def show_why(self) -> None:
+        """Open Why in the inspector, and as tabs the inspector: nobody who follows a finding has to ask for it."""
+        raise NotImplementedError
+
     def on_mount(self) -> None:
         """Open the trace; nothing waits for it."""
         self._player = self.set_interval(1.0, self._tick, pause=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from tsviz.replay.stops.story import Entry, RoundStory
+from tsviz.tui.clean import clean
+from tsviz.tui.frame import longest_waits
+from tsviz.tui.numbers import counted
 from tsviz.tui.panes.batch import round_rows
 from tsviz.tui.panes.inspector import VIEWS
 from tsviz.tui.panes.phases import entries
@@ -104,6 +107,30 @@ class Walking(Layout):
         self.put(view=view)
         self.action_focus_pane("inspector")
         self.seek_detail()
+
+    def show_why(self) -> None:
+        """Open Why in the inspector, and as tabs the inspector."""
+        self.put(view="why")
+        if self.scene.tabs:
+            self.action_focus_pane("inspector")
+
+    def action_waits(self) -> None:
+        """Select who waits longest in this round, or behind the selected one of them the next, and say why."""
+        frame = self.scene.frame
+        if frame is None:
+            return self.say("The trace is still being opened.")
+        if frame.snapshot.decisions == "none":
+            return self.say("Who waits for what is not known: decisions are derived by re-executing the trace.")
+        waiting = longest_waits(frame.snapshot)
+        if not waiting:
+            return self.say("Nobody waits in this round.")
+        numbers = [request.submission for request in waiting]
+        here = numbers.index(self.scene.selected) + 1 if self.scene.selected in numbers else 0
+        request = waiting[here % len(waiting)]
+        self.select(request.submission, request.request)
+        self.action_view("why")
+        place = f"{here % len(waiting) + 1:,} of {counted(len(waiting), 'request')} that wait"
+        return self.say(f"{clean(request.request)}: {place}, longest first.")
 
     def action_next_view(self, step: int) -> None:
         """Open the next or previous view of the inspector."""

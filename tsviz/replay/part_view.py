@@ -1,0 +1,223 @@
+"""Recorded state of one part: any round, forwards or backwards at the same cost, without re-execution.
+
+Implements `RecordedView` (architecture.md, section 6, *Recorded state*).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from tsviz.replay.decided.view import DecidedView
+from tsviz.replay.pages.large import LargePages
+from tsviz.replay.pages.map import PagesHistory
+from tsviz.replay.pages.open import open_pages
+from tsviz.replay.recorded.preparing import PreparingTables
+from tsviz.replay.recorded.recorded_rows import RecordedRows
+from tsviz.replay.recorded.snapshot import (
+    Forward,
+    NotPrepared,
+    Outstanding,
+    Pool,
+    Preparing,
+    Record,
+    Snapshot,
+    Transfer,
+)
+from tsviz.replay.recorded.source import Source, WholeTables
+from tsviz.replay.recorded.source_bases import BasedTables
+from tsviz.replay.recorded.source_grown import FollowedTables
+from tsviz.replay.rows.event_words import event_words
+from tsviz.replay.rows.lifetimes import Lifetimes, Longs
+from tsviz.replay.stops.story import NotKnown, RoundStory
+from tsviz.replay.why.tree import Answer
+from tsviz.trace.catalogue import CALLS
+from tsviz.trace.errors import TraceError
+from tsviz.trace.reader import Bundle, Part
+
+from .inside import Inside
+from .moments import AtRound, NoMoment, round_at
+from .over_rounds import OverRounds
+from .request_lines import RequestLines
+from .trace_head import head_of
+
+NOT_RECORDED = "Not recorded at this level (calls): rows, block tables and transfers. `tsviz index` makes them again."
+
+
+class PartView(OverRounds):
+    """Recorded state of one part of a bundle."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        part: Part,
+        decided: DecidedView | None = None,
+        inside: Inside | None = None,
+        source: Source | None = None,
+    ) -> None:
+        """Read what every round needs; `decided` adds causes and reserves, `inside` stories. Raises `TraceError`.
+
+        `source` is where it is read from: tables held whole unless it is given.
+        """
+        super().__init__(part, source or WholeTables(part), decided)
+        self._bundle = bundle
+        self._inside = inside if inside is not None else Inside(part, None, str(bundle.path))
+        self.head = head_of(bundle, part, self._source, self._inside.frontier)
+
+    def _take(self, source: Source) -> None:
+        super()._take(source)
+        for name in ("_lines", "_rows_of_part"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def _lines(self) -> RequestLines:
+        return RequestLines(self._source, self._states, self._decided)
+
+    @property
+    def preparing(self) -> Preparing | None:
+        """How far what tells of requests is built; None once it is there, and from then on it is used."""
+        source = self._source
+        if self._part.level == CALLS:
+            return Preparing(0, 0, words=NOT_RECORDED)
+        if not isinstance(source, PreparingTables):
+            return None
+        ready = source.ready()
+        if ready is None:
+            return source.progress
+        self._take(ready)
+        return None
+
+    def snapshot(self, round_: int, selected: int | None = None) -> Snapshot:
+        """Return what is known at `round_` (clamped to the trace), with the tables of submission `selected`."""
+        preparing = self.preparing
+        if not len(self._numbers):
+            return self._empty()
+        index = int(np.clip(np.searchsorted(self._numbers, round_), 0, len(self._numbers) - 1))
+        number = int(self._numbers[index])
+        row = self._source.round_row(index)
+        zeroed = self._source.zeroed(number)
+        rows = self._source.rows(number)
+        scheduled = {r.submission for r in rows}
+        config = self._part.config
+        return Snapshot(
+            head=self.head,
+            round=number,
+            start_ns=row["start_ns"],
+            budget_tokens=int(config["max_scheduled_tokens"]),
+            scheduled_tokens=row["scheduled_tokens"],
+            batch_slots=int(config["max_batch_size"]),
+            rows=rows,
+            requests=self._lines.of_round(number, scheduled),
+            counts={
+                "bootstrapping": row["bootstrapping_requests"],
+                "waiting": row["waiting_requests"],
+                "prefilling": row["prefilling_requests"],
+                "decoding": row["decoding_requests"],
+                "pd_transfer": row["pd_transfer_requests"],
+            },
+            retracted=row["retracted_requests"],
+            transfers=self._transfers(number),
+            pool=Pool(
+                max(0, int(config["num_device_pages"]) - 1),
+                row["empty_pages"],
+                sum(map(len, zeroed.values())),
+                self._inside.active_blocks(number),
+            ),
+            selected=selected,
+            tables=() if selected is None else self._lines.tables(selected, number, zeroed),
+            events=event_words(self._source.events(number)),
+            decisions=self._decisions(number),
+            reserve=None if selected is None or self._decided is None else self._decided.reserve(selected, number),
+            preparing=preparing,
+        )
+
+    def _decisions(self, number: int) -> str:
+        decided = self._decided
+        return "none" if decided is None or number > decided.last_round else decided.source
+
+    def story(self, round_: int) -> RoundStory | NotKnown:
+        """Return a round from the inside: phases, candidates and stops; or why that is not known."""
+        decodes = [row.request for row in self._source.rows(round_) if row.kind == "decode"]
+        return self._inside.story(round_, decodes)
+
+    def why(self, submission: int, round_: int) -> Answer | NotKnown:
+        """Return why a submission has no row in a round; or why that is not known."""
+        return self._inside.why(self._life.names[submission], round_)
+
+    def outstanding(self, round_: int) -> tuple[Outstanding, ...]:
+        """Return the operations that are out behind the plan of a round, oldest first."""
+        return self._rows_of_part.outstanding(round_)
+
+    def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
+        """Return the measured forwards of the rounds, both included."""
+        return self._rows_of_part.forwards(first_round, last_round)
+
+    def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:
+        """Return the recorded rows of a round: its own, and those of a submission in it."""
+        return self._rows_of_part.records(round_, submission)
+
+    @cached_property
+    def _rows_of_part(self) -> RecordedRows:
+        return RecordedRows(self._source, self._transfers)
+
+    @cached_property
+    def pages(self) -> PagesHistory | LargePages:
+        """The pages of this part at every round, made when they are first asked for.
+
+        Raises `TraceError`; `NotPrepared` for a large part of which this is still being built.
+        """
+        part, preparing = self._part, self.preparing
+        if preparing is not None and not (preparing.error or preparing.words):
+            raise NotPrepared(part.directory, preparing)
+        if preparing is not None:
+            found = preparing.error or preparing.words
+            raise TraceError(part.directory, "pages", "what happened to the requests", found)
+        source = self._source
+        if isinstance(source, BasedTables) or (isinstance(source, FollowedTables) and source.large):
+            return LargePages(part, source, lambda: source.absent.since_keys, self._begun)
+        life = self._life if isinstance(self._life, Lifetimes) else Lifetimes(part)
+        return open_pages(part, life, lambda: source.absent.since_keys)
+
+    def _begun(self, round_: int) -> list[int]:
+        """Return the rounds that began the operations which are out behind the plan of a round."""
+        return [operation.round for operation in self.outstanding(round_)]
+
+    def active_history(self, first_round: int, last_round: int, buckets: int) -> tuple[int, ...]:
+        """Return the most pages that live tables held in each of at most `buckets` equal pieces of the rounds."""
+        return self._inside.active_history(first_round, last_round, buckets)
+
+    def round_at(self, time_ns: int, *, wall: bool) -> AtRound | NoMoment:
+        """Return the round of a moment: ns since 1970, or since the part's clock began."""
+        return round_at(self._bundle, self._part, time_ns, wall=wall, columns=(self._numbers, self._starts_ns))
+
+    @cached_property
+    def _starts_ns(self) -> Longs:
+        """When each round began: an axis of time asks for it once a column, a large part decodes it once."""
+        starts: Longs = self._source.of_rounds("start_ns").astype(np.int64, copy=False)
+        return starts
+
+    def find_request(self, request: str) -> int | None:
+        """Return the last submission with this request id."""
+        for submission in range(self._life.count - 1, -1, -1):
+            if self._life.names[submission] == request:
+                return submission
+        return None
+
+    def _transfers(self, number: int) -> tuple[Transfer, ...]:
+        found: dict[int, Transfer] = {}
+        for row in self._source.transfers(number):
+            op_id, before = row["op_id"], found.get(row["op_id"])
+            pages = 1 if before is None else before.pages + 1
+            back = self._source.acknowledged(op_id) if before is None else before.acknowledged_round
+            found[op_id] = Transfer(op_id, row["kind"], pages, row["source_pinned"], back)
+        return tuple(found.values())
+
+    def _empty(self) -> Snapshot:
+        config = self._part.config
+        pages = max(0, int(config["num_device_pages"]) - 1)
+        return Snapshot(
+            head=self.head, round=0, start_ns=0, budget_tokens=int(config["max_scheduled_tokens"]), scheduled_tokens=0,
+            batch_slots=int(config["max_batch_size"]), rows=(), requests=(), counts={}, retracted=0, transfers=(),
+            pool=Pool(pages, pages, 0), selected=None, tables=(), events=(),
+        )  # fmt: skip
