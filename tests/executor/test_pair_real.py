@@ -18,11 +18,14 @@ from tests.executor.test_failures import CATALOGUE
 from tsviz.api import open_trace
 from tsviz.engine.summary import EndReason
 from tsviz.executor.landing import CUT
+from tsviz.executor.sizing import PoolOptions
 
 torch.set_num_threads(1)
 SEEDS = range(5)
 PAIR_PATHS = ("hand-over", "landing", "landing behind a prefix", "block sent ahead", "candidate rejected")
-CUT_QUERY = re.findall(r"\(A1\).*?```sql\n(.*?)```", CATALOGUE, re.S)[0]
+CUT_QUERY, STALE_QUERY = (
+    re.findall(rf"^## .*\({name}\).*?```sql\n(.*?)```", CATALOGUE, re.S | re.M)[0] for name in ("A1", "A4")
+)
 
 
 def said(paired: Paired) -> dict[str, list[int]]:
@@ -89,3 +92,19 @@ def test_the_twin_cuts_no_landing(tmp_path) -> None:
     paired = run_pair(cut_pair("tiny-sliding", twin), tmp_path)
     assert (paired.on_d.finished, paired.failures) == (3, {})
     assert open_trace(tmp_path / "D").sql(CUT_QUERY).num_rows == 0
+
+
+@pytest.mark.parametrize("scheduler", ["twin", "real"])
+def test_a_decode_node_that_retracts_says_what_one_engine_says(scheduler, real_scheduler, tmp_path) -> None:
+    """A4: behind a recovery of its own the plan's first input is a token old; what the device has is fed instead.
+
+    Eight blocks of 8 hold either request of 44 and 46 tokens to its end, and not both.
+    """
+    requests = tuple(request(f"p{i}", (401 + i, 14 + 2 * i), says=30) for i in range(2))
+    pool = PoolOptions(overlap_schedule_depth=1, max_scheduled_tokens=24)
+    module = real_scheduler if scheduler == "real" else twin
+    paired = run_pair(Pair("tiny", requests, pool, parents=8, scheduler=module), tmp_path)
+    assert (paired.on_d.reason, paired.on_d.finished) == (EndReason.DRAINED, 2)
+    assert paired.on_d.retractions == 1
+    assert open_trace(tmp_path / "D").sql(STALE_QUERY).num_rows == 1
+    assert paired.equality.is_exact

@@ -29,8 +29,8 @@ class Row:
     """One row of the batch.
 
     An extend feeds `tokens` from position `begin`; the first `replay` of them are fed again; it completes its prompt
-    iff `completes`. A decode has no tokens, its begin lies within `bounds`; `given` is its first input if the host
-    knows it (a decode node's first), else -1. `fresh`: the slot has a new owner.
+    iff `completes`. A decode has no tokens, its begin lies within `bounds`; `given` is its first input where a peer
+    computed the prompt and this is the first decode, else -1. `fresh`: the slot has a new owner.
     """
 
     request_id: str
@@ -74,6 +74,7 @@ class HostView:
         self._width = width
         self._owner: dict[int, str] = {}
         self._bounds: dict[str, Bounds] = {}
+        self._landed: set[str] = set()
 
     def extend(self, request_id: str, slot: int, begin: int, end: int) -> bool:
         """Note a chunk; True when the slot must be reset before it."""
@@ -81,22 +82,30 @@ class HostView:
         fresh = self._owner.get(slot) != request_id or known is None or known.high != begin
         self._owner[slot] = request_id
         self._bounds[request_id] = Bounds(end, end)
+        self._landed.discard(request_id)
         return fresh
 
     def land(self, request_id: str, slot: int, tokens: int) -> None:
         """Note that a peer's pages make so many tokens valid."""
         self._owner[slot] = request_id
         self._bounds[request_id] = Bounds(tokens, tokens)
+        self._landed.add(request_id)
 
     def slot_of(self, request_id: str) -> int:
         """Return the slot that a request was last seen in. Raises KeyError."""
         return next(slot for slot, owner in self._owner.items() if owner == request_id)
 
-    def decode(self, request_id: str) -> Bounds:
-        """Return where the decode begins, and note that it advances by 1 to `width`."""
+    def decode(self, request_id: str, slot: int, given: int) -> Row:
+        """Return the decode's row, and note that it advances by 1 to `width`; `given` is the plan's first input.
+
+        Behind a chunk of this node the device has a newer one: with a result in flight the scheduler does not know it
+        yet (A4 in docs/failures.md).
+        """
         bounds = self._bounds[request_id]
         self._bounds[request_id] = Bounds(bounds.low + 1, bounds.high + self._width)
-        return bounds
+        given = given if request_id in self._landed else -1
+        self._landed.discard(request_id)
+        return Row(request_id, slot, self._width, bounds, False, given=given)
 
     def resolve(self, request_id: str, accepted: int) -> None:
         """A decode of the request came back: it had advanced by `accepted`."""
@@ -106,6 +115,7 @@ class HostView:
     def release(self, request_id: str) -> None:
         """Forget the request; its slot still names it until the next owner comes."""
         self._bounds.pop(request_id, None)
+        self._landed.discard(request_id)
 
 
 def read_inputs(planned: Planned, view: HostView, width: int, group_names: Sequence[str]) -> ForwardInputs:
@@ -128,7 +138,7 @@ def read_inputs(planned: Planned, view: HostView, width: int, group_names: Seque
                 Row(request_id, slots[i], length, Bounds(begin, begin), True, begin, replays[i], completes, fresh)
             )
         else:
-            rows.append(Row(request_id, slots[i], width, view.decode(request_id), False, given=given[i - n]))
+            rows.append(view.decode(request_id, slots[i], given[i - n]))
     offsets = np.concatenate([[0], np.cumsum([row.length for row in rows])])
     return ForwardInputs(
         tuple(rows), n, width, np.asarray(batch.input_ids, np.int64),
