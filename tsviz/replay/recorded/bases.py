@@ -27,7 +27,7 @@ from tsviz.trace.reader import Part
 from . import bases_tables as t
 from .bases_build import Progress, build_bases
 
-VERSION = 4
+VERSION = 5
 """Of what stands in bases; another number makes all of them be built anew."""
 
 
