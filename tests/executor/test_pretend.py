@@ -38,7 +38,9 @@ ONCE = {
 """What waits before the first round or behind the last."""
 EXACT = {
     "host tier": Life(PRESSED, "tiny", PoolOptions(mixed=True, overlap_schedule_depth=1), 12, host_parents=60),
-    "states": drawn(1), "speculation": drawn(2), "narrowed": drawn(0),
+    # In room enough for any timing: threads launch, and a pressed pool may come to a dead end by another order.
+    "states": replace(drawn(1), parents=40), "speculation": replace(drawn(2), parents=40),
+    "narrowed": replace(LIVES[3], fast=False),
 }  # fmt: skip
 
 

@@ -160,9 +160,9 @@ def test_clean(text: str, cleaned: str) -> None:
 
 
 def test_an_error_of_the_command_line_is_clean(capsys: Any) -> None:
-    """A CliError says message and hint on standard error without control characters, and knows its code."""
+    """A CliError says message and hint on standard error, each one clean line, and knows its code."""
     error = CliError(ExitCode.TRACE_UNREADABLE, "bad \x1b[31m\nline two", "look")
     error.show()
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "error: bad ␛[31m\nline two\nhint: look\n")
+    assert (captured.out, captured.err) == ("", "error: bad ␛[31m␊line two\nhint: look\n")
     assert error.exit_code == 3

@@ -71,6 +71,8 @@ async def test_one_key_finds_who_waits_longest_and_the_next(incident: Incident) 
         assert seen == [*(f"chat-{number}" for number in range(1, 9)), "chat-1"]
         assert app.screen.scene.message == "chat-1: 1 of 8 requests that wait, longest first."
         assert "In round 8 chat-1 has no row: decode waits: report prefills this round" in pane_text(app, "inspector")
-        await pilot.press("end", "W")
+        await pilot.press("end")
+        await rest(pilot)
+        await pilot.press("W")
         await rest(pilot)
         assert app.screen.scene.message == "Nobody waits in this round."
