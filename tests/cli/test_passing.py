@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+
+import pytest
 
 from tsviz.cli.passing import run_through
 
@@ -34,6 +37,27 @@ def test_the_end_of_a_program_is_seen_though_a_thread_took_its_signal() -> None:
         os.close(ours)
         os.close(its)
     assert os.waitstatus_to_exitcode(status) == 5
+
+
+@pytest.mark.timeout(60)
+def test_what_cannot_be_started_ends_though_a_thread_takes_the_signal_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty times a program that is not there, beside threads that block no signal: an error each, no wait.
+
+    The end of what could not be started is said to be pending still, as it was a moment before a thread took it.
+    """
+    monkeypatch.setattr(signal, "sigpending", lambda: {signal.SIGCHLD})
+    done = threading.Event()
+    threads = [threading.Thread(target=done.wait) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            with pytest.raises(FileNotFoundError):
+                run_through(["no-such-program-at-all"], os.environ)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
 
 
 _PASSES = """

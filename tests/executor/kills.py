@@ -31,6 +31,7 @@ from tsviz.cli import model_peer, model_recording, model_setup, recording  # noq
 from tsviz.cli.main import main as tsviz
 from tsviz.executor import engine, greeting, models, peer  # noqa: F401
 from tsviz.executor.device import ExecutorDevice
+from tsviz.trace.layout import PART_FILE, part_directory
 from tsviz.trace.reader import open_bundle
 from tsviz.trace.writer import BundleWriter
 
@@ -144,7 +145,8 @@ def killed(node: str, kill_at: int, later_s: float, folder: Path) -> tuple[str, 
 
 def wrong_with_traces(folder: Path, left: str) -> str | None:
     """Return what is wrong with the traces of a pair, one of whose nodes was killed; None when nothing is."""
-    bundles = [folder / name for name in ("P", "D") if (folder / name).exists()]
+    begun = {name: part_directory(folder / name, name, 0) / PART_FILE for name in ("P", "D")}
+    bundles = [folder / name for name in ("P", "D") if begun[name].exists()]  # one may be killed before it has a part
     if (folder / left).exists():
         part = (open_bundle(folder / left).end or {})["parts"][f"{left}/0"]
         if part["live"] or part["reason"] != "drained":

@@ -70,8 +70,9 @@ def run_through(
             if ended:
                 return status
     finally:
-        for number in waited & signal.sigpending():  # what came too late for the program is not for us
-            signal.sigwait({number})
+        # What came too late for the program is not for us; a thread here may have taken it a moment ago.
+        while signal.sigtimedwait(waited, 0) is not None:
+            pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

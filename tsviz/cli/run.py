@@ -57,13 +57,13 @@ def command(
     \b
     tsviz run --out serving -- python serve.py --port 8000
     """
-    from tsviz.adapters.live import FAILED_VARIABLE, LiveOptions, bundle_paths
-
     from .passing import held, run_through, vanish
 
-    for path in bundle_paths(out)[:2]:
-        _check_free(path, ring=ring is not None)
     with held() as mask:
+        from tsviz.adapters.live import FAILED_VARIABLE, LiveOptions, bundle_paths
+
+        for path in bundle_paths(out)[:2]:
+            _check_free(path, ring=ring is not None)
         level = level or PLANS
         flight, keepers = ring_of(ring, trigger, keep, level), Keepers(told=True)
         limits = retention_of(retain, flight)
