@@ -85,6 +85,23 @@ def test_who_does_not_come_back_inside_a_slice_waits_where_decisions_are_known(
     assert told == [[], [("r1", 101, 4, None), ("r3", 101, 4, None)]]
 
 
+def test_who_is_retracted_with_its_last_row_before_the_slice_is_told_when_it_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """r5, whose last row is in round 180, holds pages at 209, loses them in 212 and has its next row in 267."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    whole, out = open_bundle(TRACES / "retract-and-grant"), tmp_path / "sl"
+    write_slice(whole, whole.parts[0], 209, 270, out)
+    build_index(open_bundle(out).parts[0])
+    locked = Locked(Catalog([open_indexed(out)]))
+    sql = "SELECT request, state, since_round, next_row_round FROM waiting(214) WHERE request = 'r5'"
+    told = locked.query(sql)[0].to_pylist()
+    rows = locked.query("SELECT round FROM operations WHERE request = 'r5' ORDER BY round LIMIT 2")[0].to_pylist()
+    locked.close()
+    assert [row["round"] for row in rows] == [180, 267]
+    assert [tuple(row.values()) for row in told] == [("r5", "retracted", 212, 267)]
+
+
 def test_a_prefill_of_who_ran_before_starts_over(ask: Ask) -> None:
     """r6 starts over in round 101; what it computes again is not known, and so the tax is not."""
     (row,) = ask("SELECT first, restart, recomputed_tokens FROM prefill_steps WHERE request = 'r6' AND round = 101")

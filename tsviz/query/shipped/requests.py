@@ -287,11 +287,18 @@ WITH live AS (
     at_round - retracted_from_round + 1, restart_round, prompt_tokens
   FROM live JOIN restarts USING ({SUBMISSION})
   WHERE retracted_from_round <= at_round AND restart_round > at_round
+), gone AS (
+  SELECT {SUBMISSION}, request, told_round, prompt_tokens
+  FROM live JOIN told USING ({SUBMISSION}) ANTI JOIN away USING ({SUBMISSION}) WHERE now = 'Retracted'
+), again AS (
+  -- When the last row is in front of a slice, `restarts` does not know since when, and so has none of these above.
+  SELECT {SUBMISSION}, min(round) AS next_round FROM operations SEMI JOIN gone USING ({SUBMISSION})
+  WHERE round > at_round GROUP BY {SUBMISSION}
 ), waits AS (
   FROM away
   UNION ALL
-  SELECT {SUBMISSION}, request, 'retracted', told_round, at_round - told_round + 1, NULL, prompt_tokens
-  FROM live JOIN told USING ({SUBMISSION}) ANTI JOIN away USING ({SUBMISSION}) WHERE now = 'Retracted'
+  SELECT {SUBMISSION}, request, 'retracted', told_round, at_round - told_round + 1, next_round, prompt_tokens
+  FROM gone LEFT JOIN again USING ({SUBMISSION})
 ), causes AS (
   SELECT {SUBMISSION}, cause, holder, since_round AS cause_since_round FROM verdict_runs
   WHERE since_round <= at_round AND until_round >= at_round
