@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from rich.cells import cell_len
 
 from tsviz.tui.clean import clean
@@ -27,10 +29,15 @@ def bottom(scene: Scene, width: int, _height: int) -> Document:
         return Lines((clip(line(Span(words, "dim"), Span(clean(typed), "key")), width),))
     if scene.message:
         return Lines((clip(line(Span(f" {clean(scene.message)}", scene.message_role)), width),))
-    pinned = [key for key in scene.keys if key[2] in _ALWAYS]
+    return Lines((key_line(scene.keys, _ALWAYS, width),))
+
+
+def key_line(keys: Sequence[tuple[str, str, str]], always: Collection[str], width: int) -> Line:
+    """Return the keys (name, word, action) that fit, each whole and a button; those of `always` are kept, and last."""
+    pinned = [key for key in keys if key[2] in always]
     room = width - 1 - sum(map(_cells, pinned))
     offered: list[tuple[str, str, str]] = []
-    for key in scene.keys:
+    for key in keys:
         if key not in pinned and _cells(key) <= room:
             offered.append(key)
             room -= _cells(key)
@@ -39,7 +46,7 @@ def bottom(scene: Scene, width: int, _height: int) -> Document:
     spans = [Span(" ")]
     for name, word, action in (*offered, *pinned):
         spans += [Span(name, "key", ("action", action)), Span(f" {word}  ", "dim", ("action", action))]
-    return Lines((clip(Line(tuple(spans)), width),))
+    return clip(Line(tuple(spans)), width)
 
 
 def _cells(key: tuple[str, str, str]) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from tsviz.replay.pages.values import HOST
 from tsviz.tui.clean import shorten
 from tsviz.tui.keys import display
-from tsviz.tui.lines import Document, Line, Lines, Span, clip, spread
+from tsviz.tui.lines import Document, Lines, Span, spread
 from tsviz.tui.numbers import counted, grouped, percent
 from tsviz.tui.page_glyphs import LIT
 from tsviz.tui.pages_scene import PagesScene
+from tsviz.tui.panes.bottom import key_line
 
 _BAR = Span(" │ ", "rule")
 _NAME_CELLS = 40
@@ -45,10 +46,7 @@ def pages_header(scene: PagesScene, width: int, _height: int) -> Document:
 
 
 def pages_bottom(scene: PagesScene, width: int, _height: int) -> Document:
-    """Return the keys, each a button."""
-    spans = [Span(" ")]
+    """Return the keys that fit, each a button; help always."""
     offered = (k for k in scene.keys if k.word and (k.id != "pages.tier" or scene.head.host_pages))
-    for key in sorted(offered, key=lambda k: k.id != "pages.leave"):
-        name = display(key.keys).split(" ")[0].replace("question_mark", "?")
-        spans += [Span(name, "key", ("action", key.action)), Span(f" {key.word}  ", "dim", ("action", key.action))]
-    return Lines((clip(Line(tuple(spans)), width),))
+    keys = sorted(offered, key=lambda k: k.id != "pages.leave")
+    return Lines((key_line([(display(k.keys).split(" ")[0], k.word, k.action) for k in keys], ("help",), width),))
