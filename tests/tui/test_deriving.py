@@ -49,6 +49,24 @@ async def test_decisions_are_derived_without_being_asked_for() -> None:
         assert " 61 of 300" in pane_text(app, "header")
 
 
+async def test_without_decisions_the_oldest_without_a_row_is_selected() -> None:
+    """In round 58 r9 is retracted (20 tokens since round 53) and r19 new: what tells why is named."""
+    desk = desk_that_derives()
+    desk.derive_gate = threading.Event()
+    for study, remedy in ((None, "tsviz index derives why."), (desk, "why is being derived.")):
+        app = DebuggerApp(FullView(), start_round=58, desk=study)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await until(pilot, "verifying 40.0 %" if study else "not verified")
+            await rest(pilot)
+            for place, name in ((1, "r9"), (2, "r19"), (1, "r9")):
+                await pilot.press("W")
+                await rest(pilot)
+                said = f"{name}: {place} of 2 requests without a row, oldest first; {remedy}"
+                assert said in pane_text(app, "bottom")
+            if study:
+                desk.derive_gate.set()
+
+
 async def test_nothing_found_is_no_all_clear_before_every_check_was_made() -> None:
     """Before decisions are derived, `#1` leads nowhere "so far"; a check that was stopped is not one that is clear."""
     desk, gate = desk_that_derives(), threading.Event()

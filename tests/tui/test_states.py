@@ -103,8 +103,9 @@ async def test_an_empty_trace_says_that_it_is_empty() -> None:
         assert "This trace has no rounds." in pane_text(pilot.app, "requests")
         for key in ("n", "p", "end", "home", "space", "]", "down", "N", "o", "y", "slash", "escape", "g", "escape"):
             await press(pilot, key)
-        await press(pilot, "n")
-        assert "This trace has no rounds." in pane_text(pilot.app, "bottom")
+        for key in ("n", "W"):
+            await press(pilot, "escape", key)
+            assert "This trace has no rounds." in pane_text(pilot.app, "bottom"), key
         assert view.calls == []
 
 
@@ -148,6 +149,8 @@ async def test_a_trace_that_cannot_be_indexed_says_why() -> None:
         await settle(pilot)
         assert "could not be indexed" in pane_text(pilot.app, "requests")
         assert "the disk is full" in pane_text(pilot.app, "requests")
+        await press(pilot, "W")
+        assert "Requests are not known: the disk is full" in pane_text(pilot.app, "bottom")
 
 
 @pytest.mark.parametrize(

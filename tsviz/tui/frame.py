@@ -19,6 +19,7 @@ LAST = -1
 PINNED = "pinned"
 """What heads the requests that were pinned, in place of a state."""
 _STATE_RANK = {state: rank for rank, state in enumerate(STATES)}
+_ENDED = ("finished", "aborted")
 _SortKey = Callable[[RequestLine], tuple[int | str, ...]]
 
 ORDERS: dict[str, tuple[str, _SortKey]] = {
@@ -33,7 +34,10 @@ ORDERS: dict[str, tuple[str, _SortKey]] = {
 
 
 def longest_waits(snapshot: Snapshot) -> list[RequestLine]:
-    """Return the requests that have no row in a round, whose cause has held longest first."""
+    """Return the requests that have no row in a round, whose cause has held longest first; undecided, by age."""
+    if snapshot.decisions == "none":
+        live = (each for each in snapshot.requests if not each.scheduled and each.state not in _ENDED)
+        return sorted(live, key=ORDERS["age"][1])
     waiting = [(each.cause.since_round, each.submission, each)
                for each in snapshot.requests if each.cause is not None and not each.scheduled]  # fmt: skip
     return [each for _, _, each in sorted(waiting, key=lambda wait: wait[:2])]

@@ -69,7 +69,7 @@ class Parts(Elsewhere):
         """Go to the next part at the same moment: the same round of another rank, the same time of another node."""
         head, frame = self.scene.head, self.scene.frame
         if head is None or frame is None:
-            return self.say("The trace is still being opened.")
+            return self.say(self.no_round)
         if len(head.parts) < 2:
             return self.say(f"This trace has one part, {self._part}.")
         part = head.parts[(head.parts.index(self._part) + step) % len(head.parts)]

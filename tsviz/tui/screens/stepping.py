@@ -98,13 +98,19 @@ class SteppingScreen(OpaqueScreen[None]):
         """Show a sentence in the last line until the next key."""
         self.put(message=message, message_role=role)
 
+    @property
+    def no_round(self) -> str:
+        """Why no round is shown."""
+        empty = self.scene.head is not None and self.scene.rounds == 0
+        return "This trace has no rounds." if empty else "The trace is still being opened."
+
     def go(self, round_: int, stop: int | None = None, **changes: object) -> None:
         """Move to a round, and to a stop in it, held to the trace; at its ends a sentence says so."""
         self._stop_wish = stop
         changes |= {"stop": None, "folds": frozenset()}
         scene, rounds = self.scene, self.scene.rounds
         if rounds == 0:
-            return self.say("This trace has no rounds." if scene.head else "The trace is still being opened.")
+            return self.say(self.no_round)
         if round_ > rounds and scene.head is not None and scene.head.live and scene.follow is None:
             return self.want(self._ask_for(LAST), **changes)
         held = min(max(round_, scene.whole.first), rounds)

@@ -118,9 +118,11 @@ class Walking(Layout):
         """Select who waits longest in this round, or behind the selected one of them the next, and say why."""
         frame = self.scene.frame
         if frame is None:
-            return self.say("The trace is still being opened.")
-        if frame.snapshot.decisions == "none":
-            return self.say("Who waits for what is not known: decisions are derived by re-executing the trace.")
+            return self.say(self.no_round)
+        preparing = frame.snapshot.preparing
+        if preparing is not None:
+            words = "this large trace is being indexed."
+            return self.say(f"Requests are not known: {preparing.error or preparing.words or words}")
         waiting = longest_waits(frame.snapshot)
         if not waiting:
             return self.say("Nobody waits in this round.")
@@ -129,8 +131,18 @@ class Walking(Layout):
         request = waiting[here % len(waiting)]
         self.select(request.submission, request.request)
         self.action_view("why")
-        place = f"{here % len(waiting) + 1:,} of {counted(len(waiting), 'request')} that wait"
-        return self.say(f"{clean(request.request)}: {place}, longest first.")
+        place = f"{here % len(waiting) + 1:,} of {counted(len(waiting), 'request')}"
+        known = frame.snapshot.decisions != "none"
+        words = "that wait, longest first." if known else f"without a row, oldest first; {self._remedy}"
+        return self.say(f"{clean(request.request)}: {place} {words}")
+
+    @property
+    def _remedy(self) -> str:
+        """What tells why requests wait where decisions are not known."""
+        scene = self.scene
+        if scene.head is not None and scene.head.frontier.divergence:
+            return "why is not known from the divergence on."
+        return "why is being derived." if scene.to_verify or scene.verifying else "tsviz index derives why."
 
     def action_next_view(self, step: int) -> None:
         """Open the next or previous view of the inspector."""
