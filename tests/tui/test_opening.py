@@ -127,6 +127,20 @@ async def test_a_recording_without_a_part_is_waited_for(monkeypatch: pytest.Monk
         assert "waiting" not in pane_text(app, "header")
 
 
+async def test_what_is_waited_for_can_be_left() -> None:
+    """ctrl+q ends the application at once, though there is no trace that could answer a key."""
+
+    def opening() -> Subject:
+        raise NothingYet("million")
+
+    app = DebuggerApp(opening, start_round=-1, follow=True)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        assert (app._exit, main_screen(app).scene.kept) == (True, ())
+
+
 async def test_a_trace_that_cannot_be_opened_ends_the_application() -> None:
     """What opening raises is kept for whoever runs the application, which ends."""
 
