@@ -113,8 +113,10 @@ def test_a_store_that_takes_no_pages_ends_a_recording(tmp_path, monkeypatch, cap
             "pool: 2 LCM blocks hold requests of up to 32 tokens, and the",
         ),
         (("--model", "tiny", "--pages", "3000000000"), "--pages"),
-        (("--model", "tiny", "--pages", "2000000000"), "cpu memory: the pools need 8,192,000,000,000 bytes, "),
-        (("--model", "tiny", "--host-pages", "900000000"), "cpu memory: the pools need 3,"),
+        # 8,192,000,000,000 bytes of pages, the rest what slots remember of requests of so many tokens
+        (("--model", "tiny", "--pages", "2000000000"), "cpu memory: pools and slots need 9,"),
+        (("--model", "tiny", "--host-pages", "900000000"), "cpu memory: pools and slots need 3,"),
+        (("--model", "tiny", "--batch", "1048576"), "cpu memory: pools and slots need 13"),
         (("--model", "tiny", "--layerwise"), "--layerwise needs --node P: it is the prefill node that sends"),
         (("--mode", "exact"), "--mode needs --model"),
         (("--model", "tiny", "--store", "pages"), "--store and --storage go together: a model's storage tier is"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 from .exit_codes import CliError, ExitCode
@@ -26,14 +27,20 @@ def connected(setup: ModelSetup) -> Wire | None:
     if setup.node == "F":
         return None
     from tsviz.executor.greeting import OtherPeer, facts_of, hear, say
-    from tsviz.executor.wire import connect, listen
+    from tsviz.executor.wire import CONNECT_SECONDS, connect, listen
 
     host, port = address_of(setup.options["peer"])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # there is no round yet that it could end behind
     try:
         wire = (listen if setup.node == "P" else connect)(host, port)
+    except TimeoutError as error:
+        who = "nobody connected" if setup.node == "P" else "nobody answered"
+        raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {who} within {CONNECT_SECONDS:.0f} s") from error
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {why}") from error
+    finally:
+        signal.signal(signal.SIGINT, before)
     facts = facts_of(setup.sized, setup.loaded.model, setup.draft)
     say(wire, facts)
     try:

@@ -58,13 +58,16 @@ class ModelSetup:
             self.draft = None if drafts is None else drafts.model
             self.draft_weights = "" if drafts is None else drafts.weights
             self.sized = self._size(pages_given=pages_given)
-            check_memory(self.sized, device)
+            check_memory(self.sized, device, self.most_tokens)
             self.namespace = page_namespace(
                 self.loaded.model, self.loaded.weights, self.sized, draft=self.draft, draft_weights=self.draft_weights
             )
             self.store = self._open_store()
         except (BadModel, NoMemory, ValueError) as error:
             raise CliError(ExitCode.USAGE, str(error)) from error
+        except MemoryError as error:
+            pages = f"{plan.scheduler.num_device_pages:,} device and {plan.scheduler.num_host_pages:,} host pages"
+            raise CliError(ExitCode.USAGE, f"there is no memory for {pages}") from error
 
     def prompts(self, texts: Sequence[str], max_tokens: int) -> Workload:
         """Return the prompts as requests that come at once. Raises CliError for a model without a tokenizer."""
@@ -146,5 +149,6 @@ class ModelSetup:
         sized = size_pool(shape, pool, parents=parents, host_parents=host, element_bytes=element_bytes, draft=draft)
         if self.node != "F":
             sized = with_role(sized, Role(self.node))
-        self.module.Scheduler(sized.scheduler.build(self.module))
+        port = SchedulerPort(self.module, sized.scheduler.build(self.module))
+        self.most_tokens = port.max_single_request_tokens()
         return sized

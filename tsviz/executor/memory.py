@@ -12,6 +12,7 @@ from tsviz.executor.sizing import SizedPool
 
 HEADROOM_BYTES = 256 << 20
 """What is left to everything else."""
+_TOKEN_BYTES = 8
 _MEMINFO = Path("/proc/meminfo")
 
 
@@ -33,10 +34,14 @@ def free_device_bytes(device: str) -> int | None:
     return int(torch.cuda.mem_get_info()[0])
 
 
-def check_memory(sized: SizedPool, device: str) -> None:
-    """Raise NoMemory, with the bytes that are needed and free, where a pool cannot be held."""
+def check_memory(sized: SizedPool, device: str, most_tokens: int) -> None:
+    """Raise NoMemory, with the bytes that are needed and free, where a pool cannot be held.
+
+    `most_tokens`: how long a request can get, as far back a slot remembers its tokens.
+    """
     layout, options = sized.layout, sized.scheduler
     on_device = options.num_device_pages * layout.parent_bytes
+    on_device += (options.max_batch_size + 2) * max(0, most_tokens) * _TOKEN_BYTES
     on_host = max(0, options.num_host_pages - 1) * layout.host_parent_bytes
     if device == "cpu":
         on_device, on_host = on_device + on_host, 0
@@ -46,6 +51,6 @@ def check_memory(sized: SizedPool, device: str) -> None:
     ):
         if free is not None and need > max(0, free - HEADROOM_BYTES):
             raise NoMemory(
-                f"{what} memory: the pools need {need:,} bytes, {free:,} are free, of which {HEADROOM_BYTES:,} are kept"
-                " back: fewer pages, or less --memory"
+                f"{what} memory: pools and slots need {need:,} bytes, {free:,} are free, {HEADROOM_BYTES:,} of them are"
+                " kept back: fewer pages, a smaller --batch, or less --memory"
             )

@@ -23,7 +23,7 @@ class Diff:
     `config`: fields of the scheduler's configuration that differ, with both values. `inputs`: the first difference of
     what the schedulers were told; it is a cause of the plans' only if its round is not behind theirs.
     `plans`: the first difference of any field of a plan; `rows`: the first scheduled row that serves another request or
-    computes something else.
+    computes something else. `equal_rounds`: of those that both hold, how many are equal in front of that.
     """
 
     left: str
@@ -106,4 +106,4 @@ def diff_ranks(bundle: Bundle) -> tuple[RankDiff, ...]:
 def first_to_disagree(ranks: Sequence[RankDiff]) -> RankDiff | None:
     """Return the rank whose plans part from rank 0's in the earliest round; the lowest of several."""
     apart = [rank for rank in ranks if rank.plans is not None]
-    return min(apart, key=lambda rank: (rank.equal_rounds, rank.node, rank.rank), default=None)
+    return min(apart, key=lambda rank: (rank.plans.round if rank.plans else 0, rank.node, rank.rank), default=None)

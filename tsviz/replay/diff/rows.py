@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tsviz.replay.reexecution.verify import recorded_rows
 from tsviz.replay.rows.lifetimes import column
 from tsviz.trace.catalogue import PLAN_TABLES
+from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Part
 from tsviz.trace.tokens import FULL
 
@@ -56,33 +57,46 @@ class Difference:
         return f"round {self.round}: {self.table}[{self.row}].{self.column}{whom}: {left} and {right}"
 
 
+class NothingShared(TraceError):
+    """Two recordings hold no round of the same number, as slices of different stretches do."""
+
+
 def first_plan_difference(left: Part, right: Part) -> tuple[int, Difference | None]:
-    """Return up to which round plans are equal, and the first field behind it that differs.
+    """Return how many rounds that both hold are equal, and the first field behind them that differs.
 
     Rounds that one of the two does not hold, in front of a slice or in a gap, are not compared; content (ids, tokens,
     hashes) is if both recordings hold it. A recording that ends earlier differs where it ends. Raises `TraceError` when
-    a table cannot be read.
+    a table cannot be read, `NothingShared` where there is nothing to compare.
     """
     full = left.token_mode == right.token_mode == FULL
     both = min(left.last_round, right.last_round)
     different = np.zeros(both + 1, np.bool_)
     for name in ("digest_structural", "digest_content") if full else ("digest_structural",):
         different |= _digests(left, name, both) != _digests(right, name, both)
-    different &= _held(left, both) & _held(right, both)
-    rounds = np.flatnonzero(different)
+    shared = _held(left, both) & _held(right, both)
+    if left.last_round and right.last_round and not shared.any():
+        raise NothingShared(right.directory, "rounds", f"some of {_stretch(left)}", _stretch(right))
+    rounds = np.flatnonzero(different & shared)
     if not len(rounds):
+        equal = int(np.count_nonzero(shared))
         if left.last_round == right.last_round:
-            return both, None
-        ends = (f"{p.last_round} rounds" for p in (left, right))
-        return both, Difference(both + 1, "rounds", 0, "(count)", *ends)
+            return equal, None
+        ends = (f"the last of {_stretch(p)}" for p in (left, right))
+        return equal, Difference(both + 1, "rounds", 0, "(count)", *ends)
     round_ = int(rounds[0])
+    equal = int(np.count_nonzero(shared[:round_]))
     for name in (*PLAN_TABLES, "rounds"):
         found = _first_field(round_, name, recorded_rows(left, name, round_), recorded_rows(right, name, round_), full)
         if found is not None:
-            return round_ - 1, found
+            return equal, found
     name = "digest_content" if full else "digest_structural"
     sides = (f"{int(_digests(part, name, both)[round_]):016x}" for part in (left, right))
-    return round_ - 1, Difference(round_, "rounds", 0, name, *sides)
+    return equal, Difference(round_, "rounds", 0, name, *sides)
+
+
+def _stretch(part: Part) -> str:
+    """Say which rounds a part holds."""
+    return f"rounds {part.meta.get('starts_at', 1):,} to {part.last_round:,}"
 
 
 def _held(part: Part, last: int) -> npt.NDArray[np.bool_]:

@@ -60,8 +60,8 @@ def parting_words(found: Diff | RankDiff) -> list[str]:
     if inputs is not None:
         lines.append(f"told something else first in front of {inputs}")
     if plans is None:
-        return [*lines, f"all {found.equal_rounds:,} rounds are equal"]
-    lines.append(f"{found.equal_rounds:,} rounds are equal; the plans part in {plans}")
+        return [*lines, f"all {found.equal_rounds:,} rounds that both hold are equal"]
+    lines.append(f"{found.equal_rounds:,} rounds that both hold are equal; the plans part in {plans}")
     if found.rows is None:
         lines.append("every scheduled row serves the same request and computes the same")
     elif found.rows.round != plans.round:

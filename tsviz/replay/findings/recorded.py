@@ -240,9 +240,9 @@ def rank_divergence(subject: Subject, ranks: int) -> Ended:
         return Absent("rank_divergence", 0, ranks)
     differ = [rank for rank in diff_ranks(subject.bundle) if rank.node == subject.part.node]
     first, apart = first_to_disagree(differ), [rank for rank in differ if rank.plans is not None]
-    if first is None or len(apart) <= ranks:
+    if first is None or first.plans is None or len(apart) <= ranks:
         return Absent("rank_divergence", len(apart), ranks)
-    at = first.equal_rounds + 1
+    at = first.plans.round
     return found(
         "rank_divergence",
         f"rank divergence: {len(apart):,} of {len(fellows) - 1:,} ranks part from rank 0; rank {first.rank} is the"
