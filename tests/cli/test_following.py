@@ -79,6 +79,28 @@ def test_sql_follows_a_recording_row_by_row(live: Live, tsviz: Tsviz, monkeypatc
     assert "N/0: finished, 42 rounds" in ended.err
 
 
+def test_a_recording_without_a_part_is_waited_for(
+    real: ModuleType, tsviz: Tsviz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is recorded yet: 3 and these words without `--follow`; with it the rounds that come are yielded."""
+    path = tmp_path / "live"
+    begun = BundleWriter(path, meta={})
+    for command in (["info", path], ["findings", path], ["sql", path, "SELECT 1"]):
+        ended = tsviz(*command)
+        said = f"error: {path}: nothing is recorded yet: no scheduler was made so far"
+        assert (ended.code, ended.err.splitlines()) == (3, [said])
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        module, scheduler = recorded(real, begun)
+        step(module, scheduler)
+        begun.close({"error": None})
+
+    assert [(now.rounds, now.ended) for now in growth(path, wait=wait)] == [(6, True)]
+    assert len(waited) == 1
+
+
 def test_findings_of_a_trace_that_has_ended_are_told_once(tsviz: Tsviz) -> None:
     """The live-lock that ships, in one row; `--fail-on` ends with 1 as it does without --follow."""
     trace = TRACES / "mixed-undeclared-livelock"

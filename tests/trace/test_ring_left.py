@@ -112,7 +112,7 @@ def test_behind_a_segment_that_is_gone_or_damaged_nothing_is_made_up(
 def test_of_a_damaged_first_segment_the_commits_that_hold_are_kept(
     real: ModuleType, tmp_path: Path, kept: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bit of its calls flipped: behind a commit the rounds up to it verify, in the first one no round is left."""
+    """A bit of its calls flipped: behind a commit the rounds up to it verify, in the first one nothing is written."""
     home = ring_home(tmp_path / "out")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tsviz.trace.writer.FLUSH_SECONDS", 0.0)
@@ -137,9 +137,9 @@ def test_of_a_damaged_first_segment_the_commits_that_hold_are_kept(
         return
     with pytest.raises(SystemExit) as ended:
         main(["repair", str(home), str(tmp_path / "new"), "--format", "json"])
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (ended.value.code, row["rounds"], open_bundle(tmp_path / "new").parts[0].rows("calls")) == (0, 0, 0)
-    assert f"every round: the oldest segment is damaged ({file}: " in row["lost"]
+    assert (ended.value.code, (tmp_path / "new").exists()) == (3, False)
+    said = f"expected a round that can be read, found none: N/0: every round: the oldest segment is damaged ({file}: "
+    assert said in capsys.readouterr().err
 
 
 def test_of_a_sealed_segment_without_its_keyframe_the_rows_are_kept(
@@ -183,8 +183,8 @@ def test_a_run_does_not_begin_where_something_lies(tmp_path: Path, there: str) -
     assert not (tmp_path / "begun").exists()
 
 
-def test_a_ring_has_one_keeper(home: Path) -> None:
-    """A second one, started while the first has the ring, ends at once and touches nothing."""
+def test_a_ring_has_one_keeper(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second one, started while the first has the ring, ends at once; `repair` refuses, and names the first."""
     code = (
         "import sys; from pathlib import Path; from tsviz.replay.ring import keeper; home = Path(sys.argv[1])\n"
         "with keeper._locked(home) as alone:\n    print(alone, flush=True); sys.stdin.read()"
@@ -195,6 +195,11 @@ def test_a_ring_has_one_keeper(home: Path) -> None:
         assert first.stdout is not None and first.stdout.readline() == "True\n"
         before = len(segments(home))
         assert keep(home) == OTHER_KEEPER
+        with pytest.raises(SystemExit) as ended:
+            main(["repair", str(home), str(tmp_path / "new")])
+        assert (ended.value.code, (tmp_path / "new").exists()) == (2, False)
+        said = f"{home}: its keeper (process {first.pid}) is alive and still writes {tmp_path / 'out'}: wait"
+        assert said in capsys.readouterr().err
         assert len(segments(home)) == before
         first.communicate("")
     assert keep(home) == 0

@@ -13,8 +13,9 @@ from tests.tui.fakes import HEAD, FullView
 from tests.tui.helpers import main_screen, pane_text, rest
 from tests.tui.test_following import FakeFollower, head_of
 from tsviz.tui import app as application
+from tsviz.tui import following
 from tsviz.tui.app import DebuggerApp, run
-from tsviz.tui.opening import Subject
+from tsviz.tui.opening import NothingYet, Subject
 
 SIZE = (120, 40)
 
@@ -99,6 +100,45 @@ async def test_a_trace_that_is_written_is_followed_from_its_last_round() -> None
         await rest(pilot)
         assert main_screen(app).scene.round == 1
         assert main_screen(app).scene.follow is None
+
+
+async def test_a_recording_without_a_part_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--follow`: the header says that it waits, and the trace is opened once there is one."""
+    monkeypatch.setattr(following, "LOOK_S", 0.01)
+    follower, there, asked = FakeFollower(100), threading.Event(), []
+
+    def opening() -> Subject:
+        asked.append(there.is_set())
+        if not asked[-1]:
+            raise NothingYet("million")
+        return Subject(FullView(head_of(follower.now)), None, follower)  # type: ignore[arg-type]
+
+    app = DebuggerApp(opening, start_round=-1, follow=True, name="million")
+    async with app.run_test(size=SIZE) as pilot:
+        while len(asked) < 3:
+            await pilot.pause(0.01)
+        assert "million │ ◍ waiting: nothing is recorded yet" in pane_text(app, "header")
+        assert main_screen(app).scene.error == ""
+        there.set()
+        while main_screen(app).scene.head is None:
+            await pilot.pause(0.01)
+        await rest(pilot)
+        assert (main_screen(app).scene.round, main_screen(app).follows, app.failed) == (100, True, None)
+        assert "waiting" not in pane_text(app, "header")
+
+
+async def test_what_is_waited_for_can_be_left() -> None:
+    """ctrl+q ends the application at once, though there is no trace that could answer a key."""
+
+    def opening() -> Subject:
+        raise NothingYet("million")
+
+    app = DebuggerApp(opening, start_round=-1, follow=True)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        assert (app._exit, main_screen(app).scene.kept) == (True, ())
 
 
 async def test_a_trace_that_cannot_be_opened_ends_the_application() -> None:

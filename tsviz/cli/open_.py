@@ -63,7 +63,7 @@ def open_terminal(
         open_place(place, derive=False)  # it says what is wrong, without a screen that comes and goes
 
     def opening(of: Place = place) -> Subject:
-        return _of_trace(of) if ring is None else _of_ring(of, ring)
+        return _of_ring(of, ring) if ring is not None else _to_follow(of) if follow else _of_trace(of)
 
     def other(part: str) -> Callable[[], Subject]:
         node, _, rank = part.rpartition("/")
@@ -114,6 +114,19 @@ def _of_trace(place: Place) -> Subject:
         else:
             view = open_view(bundle, part.node, part.rank, wait=False)
     return Subject(view, TraceDesk(str(place.path), part.node, part.rank, identity(bundle, part)), follower)
+
+
+def _to_follow(place: Place) -> Subject:
+    """Return what `_of_trace` does. Raises CliError; `tsviz.tui.opening.NothingYet` where there is no part yet."""
+    from tsviz.trace import errors
+    from tsviz.tui.opening import NothingYet
+
+    try:
+        return _of_trace(place)
+    except CliError as error:
+        if isinstance(error.__cause__, errors.NothingYet):
+            raise NothingYet(str(place.path)) from error
+        raise
 
 
 def _of_ring(place: Place, home: Path) -> Subject:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tsviz.trace import layout
+from tsviz.trace.errors import NothingYet
 from tsviz.trace.reader import Bundle, Part, open_bundle
 from tsviz.trace.ring import ring_at
 from tsviz.trace.tail import Tail
@@ -55,7 +56,11 @@ def growth(path: Path, *, wait: Callable[[float], object] = time.sleep) -> Itera
     followers: dict[str, _Kept] = {}
     seen: dict[str, tuple[int, str]] | None = None
     while True:
-        bundle = open_bundle(path)
+        try:
+            bundle = open_bundle(path)
+        except NothingYet:
+            wait(POLL_SECONDS)
+            continue
         for part in bundle.parts:
             followers.setdefault(f"{part.node}/{part.rank}", _Kept(path, part.node, part.rank))
         looks = {name: follower.look() for name, follower in followers.items()}

@@ -36,6 +36,14 @@ class Damaged(TraceError):
     """Bytes of the bundle are not what was written: a checksum, a length or a value contradicts another."""
 
 
+class NothingYet(TraceError):
+    """The bundle has no part yet: whoever records it has begun, and made no scheduler so far."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "parts", "at least one part", "none yet")
+        self.args = (f"{path}: nothing is recorded yet: no scheduler was made so far",)
+
+
 class FellBehind(Exception):
     """The writer was too slow for what was recorded, and recording ended rather than fill the memory."""
 

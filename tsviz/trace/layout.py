@@ -25,7 +25,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from .errors import Damaged, NewerSchema, NotABundle, TraceError
+from .errors import Damaged, NewerSchema, NotABundle, NothingYet, TraceError
+from .lock import GONE, recorder_of
 from .tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
 FORMAT = "tsviz-bundle"
@@ -193,7 +194,10 @@ def read_bundle_file(bundle: Path) -> dict[str, Any]:
 
 
 def part_names(bundle: Path, values: dict[str, Any]) -> list[tuple[str, int]]:
-    """Return (node, rank) of every part that `bundle.json` names, checked to stay inside the bundle."""
+    """Return (node, rank) of every part that `bundle.json` names, checked to stay inside the bundle.
+
+    Raises `Damaged`; `NothingYet` where there is none so far, while it is being recorded.
+    """
     path = bundle / BUNDLE_FILE
     names = []
     for index, part in enumerate(field(path, values, "parts", list)):
@@ -205,6 +209,8 @@ def part_names(bundle: Path, values: dict[str, Any]) -> list[tuple[str, int]]:
         if (node, rank) in names:
             raise Damaged(path, f"parts[{index}]", "a part of its own", f"{node}/{rank} again")
         names.append((node, rank))
+    if not names and not (bundle / END_FILE).exists() and recorder_of(bundle) != GONE:
+        raise NothingYet(bundle)
     if not names:
         raise Damaged(path, "parts", "at least one part", "none")
     return names

@@ -54,10 +54,15 @@ class RecordingLock:
 
 def recorder_of(bundle: Path) -> str:
     """Return whether the process that records a bundle is alive, gone, or not known."""
+    return holder_of(bundle / LOCK_FILE)
+
+
+def holder_of(lock: Path) -> str:
+    """Return whether the process that holds a lock's file is alive, gone, or not known."""
     if fcntl is None:
         return UNKNOWN
     try:
-        with (bundle / LOCK_FILE).open("rb") as file:
+        with lock.open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -26,6 +26,7 @@ from typing import Any
 
 from . import entries as e
 from .layout import RING_FILE
+from .lock import ALIVE, holder_of
 from .segments import HotSegments
 
 TRIGGER_FILE = "trigger"
@@ -77,10 +78,27 @@ def ring_home(out: Path) -> Path:
     return out.with_name(out.name + SUFFIX)
 
 
+def written_to(home: Path) -> Path:
+    """Return where the traces of a ring are written (`OUT`, `OUT.2`, ...): the other way round."""
+    return home.with_name(home.name.removesuffix(SUFFIX))
+
+
 def ring_at(path: Path) -> Path | None:
     """Return the ring that a path means: it is one, or what is written to it by one that has written nothing yet."""
     homes = (path,) if path.exists() else (ring_home(path),)
     return next((home for home in homes if (home / RING_FILE).is_file()), None)
+
+
+def keeper_of(home: Path) -> str:
+    """Return the keeper of a ring that lives, in words, with its process where that is known; empty for none."""
+    lock = home / KEEPER_LOCK
+    if holder_of(lock) != ALIVE:
+        return ""
+    try:
+        told = lock.read_bytes()[:20].decode("ascii", "replace")
+    except OSError:  # it has just ended
+        told = ""
+    return f"its keeper (process {told})" if told.isdecimal() else "its keeper"
 
 
 def segment_directories(part: Path) -> list[Path]:

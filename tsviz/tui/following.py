@@ -45,6 +45,8 @@ class Follow:
     running: bool = False
     catching_up: bool = False
     error: str = ""
+    waiting: bool = False
+    """Whether nothing is recorded yet."""
 
 
 class Looked(Message):

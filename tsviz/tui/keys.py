@@ -94,8 +94,9 @@ _DISPLAY = {
 }  # fmt: skip
 
 
-AT_ONCE = frozenset({"up", "theme", "app.command_palette", "app.suspend_process", "app.quit"})
-"""Actions that are done whatever the trace; all others wait for one that is being opened."""
+AT_ONCE = frozenset({"up", "theme", "app.command_palette", "app.suspend_process", "app.quit", "quit"})
+"""Actions that are done whatever the trace; all others wait for one that is being opened. `quit` is the toolkit's own
+binding of ctrl+q, which has priority over ours."""
 FIRST_AT_ONCE = frozenset({"help", "legend"})
 """Actions that are done before there is a trace too, unless a key waits that may open a box for what is typed next."""
 

@@ -14,6 +14,10 @@ from tsviz.tui.destination import ToMoment
 from tsviz.tui.following import Follower
 
 
+class NothingYet(Exception):
+    """There is nothing to open yet, and whoever wants to follow it asks again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A trace: its view, what more can be asked about it, and how far it is where it is being written."""
@@ -37,7 +41,8 @@ class Arrival:
 
 
 Opening = Callable[[], Subject]
-"""Opens a trace, on the fetching thread. What it raises ends the application, and is raised by `tsviz.tui.app.run`."""
+"""Opens a trace, on the fetching thread. What it raises ends the application, and is raised by `tsviz.tui.app.run`;
+only behind `NothingYet` it is called again."""
 
 Others = Callable[[str], Opening]
 """Returns what opens another part (`node/rank`) of the same trace."""

@@ -59,12 +59,17 @@ class Told:
 
 @contextlib.contextmanager
 def _locked(home: Path) -> Iterator[bool]:
-    """Take the lock of a ring's keeper, which ends with its process; gives whether nobody else has it."""
+    """Take the lock of a ring's keeper, which ends with its process; gives whether nobody else has it.
+
+    The file holds the process (`tsviz.trace.ring.keeper_of` tells it).
+    """
     with contextlib.ExitStack() as stack:
         alone = True
         try:
-            file = stack.enter_context((home / KEEPER_LOCK).open("wb"))
+            file = stack.enter_context((home / KEEPER_LOCK).open("ab", buffering=0))  # another one's stays as it is
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.truncate(0)
+            file.write(b"%d" % os.getpid())
         except BlockingIOError:
             alone = False
         except OSError:  # a disk without room, or without locks: nobody can be told from nobody

@@ -16,7 +16,7 @@ from tsviz.trace.endings import stopped_of
 from tsviz.trace.errors import TraceError
 from tsviz.trace.layout import RING_FILE
 from tsviz.trace.reader import open_bundle
-from tsviz.trace.ring import NOTHING_KEPT, SUFFIX, TRIGGER_FILE
+from tsviz.trace.ring import NOTHING_KEPT, TRIGGER_FILE, written_to
 from tsviz.trace.whole import WholePart, write_whole
 
 from .join import PartRing, behind_gaps
@@ -31,7 +31,7 @@ class Keeper:
 
     def __init__(self, home: Path) -> None:
         """Raises `TraceError` when there is no ring at `home`."""
-        self.home, self.out = home, home.with_name(home.name.removesuffix(SUFFIX))
+        self.home, self.out = home, written_to(home)
         values = layout.read_json(home / RING_FILE)
         self._ring: dict[str, Any] = layout.field(home / RING_FILE, values, "ring", dict)
         self.triggers: list[str] = list(self._ring["triggers"]) or [END]

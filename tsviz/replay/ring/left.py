@@ -2,7 +2,7 @@
 
 All that is committed is written, not only what the limits would keep: nobody dropped the rest, and it may be why. The
 ring is left as it is. Where a segment is missing the trace ends before it, and where one is damaged with its last
-commit that holds, which is said; where that is none of the oldest one it is a trace of no rounds that says so.
+commit that holds, which is said; where that is none of the oldest one of any part, nothing is written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tsviz.trace.layout import RING_FILE
 from tsviz.trace.lock import ALIVE, recorder_of
 from tsviz.trace.reader import Part
 from tsviz.trace.repair import SPARE, Repaired, nothing_of, sound_tables
-from tsviz.trace.ring import segment_directories
+from tsviz.trace.ring import keeper_of, segment_directories, written_to
 from tsviz.trace.whole import WholePart, write_whole
 
 from .join import behind_gaps
@@ -35,11 +35,13 @@ from .kept import KeptPart, has_commits
 def write_left(home: Path, out: Path) -> list[Repaired]:
     """Write what is committed in a ring to the new bundle `out`; return what became of each part.
 
-    Raises CannotRecord while it is recorded or where something is at `out`, `TraceError` where nothing can be read,
-    OSError.
+    Raises CannotRecord while it is recorded or kept or where something is at `out`, `TraceError` where no round can be
+    read, OSError.
     """
     if recorder_of(home) == ALIVE:
         raise CannotRecord(f"{home}: it is being recorded; its keeper writes it out")
+    if keeper := keeper_of(home):  # it moves the segments
+        raise CannotRecord(f"{home}: {keeper} is alive and still writes {written_to(home)}: wait until it has ended")
     if out.exists():
         raise CannotRecord(f"{out}: expected a path that is free, found something there")
     values = layout.read_json(home / RING_FILE)
@@ -50,12 +52,16 @@ def write_left(home: Path, out: Path) -> list[Repaired]:
     read = [(part, *_read(part)) for part in parts if part.begun]
     if not read:
         raise Damaged(home, "segments", "a commit", "none")
+    lost = "; ".join(f"{part.name}: {words}" for part, _, words in read if words)
+    if lost and not any(kept.last_round for _, kept, _ in read):
+        raise Damaged(home, "segments", "a round that can be read", f"none: {lost}")
     ends = {part.name: {"reason": "ring: repaired: the recorder and its keeper were killed"} for part, _, _ in read}
     said = [f"{part.name}: {part.said}: there is no keyframe, it cannot be re-executed" for part in parts if part.said]
     with draft(out.parent, f"{out.name}-writing-") as place:
         whole = [behind_gaps(kept, description, place / str(number)) for number, (_, kept, _) in enumerate(read)]
-        told = [f"{part.name}: {words}" for part, _, words in read if words]
-        write_whole(out, description, whole, {"parts": ends, "error": "; ".join([*said, *told]) or None})
+        write_whole(
+            out, description, whole, {"parts": ends, "error": "; ".join([*said, *filter(None, [lost])]) or None}
+        )
     closed = why_not_closed(home)
     return [Repaired(part.name, kept.last_round, tuple(filter(None, (closed, words)))) for part, kept, words in read]
 

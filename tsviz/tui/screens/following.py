@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from tsviz.replay.follow_values import LIVE
 from tsviz.replay.recorded.snapshot import TraceHead
+from tsviz.tui import following
 from tsviz.tui.clean import clean
 from tsviz.tui.fetch import Renewed
 from tsviz.tui.following import Follow, Follower, FollowLoop, Looked, Newer, ended_words
-from tsviz.tui.screens.answers import Answered, Opened
+from tsviz.tui.screens.answers import Answered, Opened, opened
 from tsviz.tui.screens.standing import stands
 from tsviz.tui.screens.stepping import SteppingScreen
 from tsviz.tui.strip import Window
@@ -32,6 +33,11 @@ class Following(SteppingScreen):
         self.scene = replace(self.scene, name=name)
         if follow and self._follower is None:
             self.scene = replace(self.scene, follow=Follow(running=True))
+
+    def wait_for_part(self) -> None:
+        """Say that nothing is recorded yet, and try to open it again soon."""
+        self._put_follow(waiting=True)
+        self.set_timer(following.LOOK_S, lambda: self.fetcher.do("open", opened))
 
     def on_unmount(self) -> None:
         """End the thread."""

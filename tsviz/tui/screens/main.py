@@ -15,7 +15,7 @@ from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMomen
 from tsviz.tui.fetch import Failure
 from tsviz.tui.frame import LAST
 from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, display, offered_first
-from tsviz.tui.opening import Opening
+from tsviz.tui.opening import NothingYet, Opening
 from tsviz.tui.panes.bottom import TITLES, bottom, tabs
 from tsviz.tui.panes.header import header
 from tsviz.tui.panes.inspector import inspector, view_tabs
@@ -99,6 +99,8 @@ class MainScreen(Following, Parts, Walking, Lanes):
                 self.follow(subject.follower, running=wanted)
                 if wanted and subject.follower is None and self.scene.round == LAST:
                     self.scene = replace(self.scene, round=1)
+            case Failure("open", _, NothingYet()):
+                self.wait_for_part()
             case Failure("open", _, Exception() as raised) if self.fetcher.opens_late and subject is None:
                 self.app.fail(raised)  # type: ignore[attr-defined]
 

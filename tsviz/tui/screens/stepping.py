@@ -16,7 +16,7 @@ from tsviz.replay.stops.story import RoundStory
 from tsviz.tui.clean import shorten
 from tsviz.tui.fetch import Failure, Fetcher, Renewed
 from tsviz.tui.frame import LAST, ORDERS, Ask, Frame
-from tsviz.tui.opening import Opening
+from tsviz.tui.opening import NothingYet, Opening
 from tsviz.tui.scene import Detail, Scene
 from tsviz.tui.screens.answers import (
     LOOKED_UP,
@@ -297,6 +297,8 @@ class SteppingScreen(OpaqueScreen[None]):
                 self.go(round_, message="")
             case Found() as result:
                 self._arrive(result)
+            case Failure("open", _, NothingYet()):
+                pass  # no fault: who follows asks again (`Following.wait_for_part`)
             case Failure(wish, error) if wish == self._asked or wish == "open":
                 self.stop_playing()
                 self.put(loading=False, error=error)
