@@ -12,9 +12,9 @@ from functools import cache as kept
 from tsviz.query.shipped.definition import Relation
 from tsviz.trace.decided import DECIDED
 
-from .shipped import admission, cache, device, pages, requests, retraction, rounds, stops, traffic, verdicts
+from .shipped import admission, cache, device, pages, requests, retraction, rounds, stops, traffic, verdicts, waiting
 
-_THEMES = (verdicts, requests, rounds, pages, admission, retraction, cache, traffic, stops, device)
+_THEMES = (verdicts, requests, waiting, rounds, pages, admission, retraction, cache, traffic, stops, device)
 SHIPPED: tuple[Relation, ...] = tuple(relation for theme in _THEMES for relation in theme.RELATIONS)
 """All shipped relations; each may use the recorded tables and those before it."""
 

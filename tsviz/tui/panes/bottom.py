@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from rich.cells import cell_len
 
 from tsviz.tui.clean import clean
+from tsviz.tui.key import Key
 from tsviz.tui.keys import display
 from tsviz.tui.lines import Document, Line, Lines, Span, clip, line
 from tsviz.tui.scene import PANES, Scene
@@ -30,6 +31,11 @@ def bottom(scene: Scene, width: int, _height: int) -> Document:
     if scene.message:
         return Lines((clip(line(Span(f" {clean(scene.message)}", scene.message_role)), width),))
     return Lines((key_line(scene.keys, _ALWAYS, width),))
+
+
+def named(key: Key) -> tuple[str, str, str]:
+    """Return a key as `key_line` takes it: the first of its names, its word, its action."""
+    return display(key.keys).split(" ")[0], key.word, key.action
 
 
 def key_line(keys: Sequence[tuple[str, str, str]], always: Collection[str], width: int) -> Line:

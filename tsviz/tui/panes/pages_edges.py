@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from tsviz.replay.pages.values import HOST
 from tsviz.tui.clean import shorten
-from tsviz.tui.keys import display
 from tsviz.tui.lines import Document, Lines, Span, spread
 from tsviz.tui.numbers import counted, grouped, percent
 from tsviz.tui.page_glyphs import LIT
 from tsviz.tui.pages_scene import PagesScene
-from tsviz.tui.panes.bottom import key_line
+from tsviz.tui.panes.bottom import key_line, named
 
 _BAR = Span(" │ ", "rule")
 _NAME_CELLS = 40
@@ -49,4 +48,4 @@ def pages_bottom(scene: PagesScene, width: int, _height: int) -> Document:
     """Return the keys that fit, each a button; help always."""
     offered = (k for k in scene.keys if k.word and (k.id != "pages.tier" or scene.head.host_pages))
     keys = sorted(offered, key=lambda k: k.id != "pages.leave")
-    return Lines((key_line([(display(k.keys).split(" ")[0], k.word, k.action) for k in keys], ("help",), width),))
+    return Lines((key_line([named(key) for key in keys], ("help",), width),))

@@ -14,9 +14,9 @@ from tsviz.tui.clean import clean
 from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
 from tsviz.tui.fetch import Failure
 from tsviz.tui.frame import LAST
-from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, display, offered_first
+from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, offered_first
 from tsviz.tui.opening import NothingYet, Opening
-from tsviz.tui.panes.bottom import TITLES, bottom, tabs
+from tsviz.tui.panes.bottom import TITLES, bottom, named, tabs
 from tsviz.tui.panes.header import header
 from tsviz.tui.panes.inspector import inspector, view_tabs
 from tsviz.tui.panes.pool import pool
@@ -61,7 +61,7 @@ class MainScreen(Following, Parts, Walking, Lanes):
         super().__init__(view, start_round, request, start_stop)
         self.keys = keys
         self._panes: tuple[Pane, ...] = ()
-        offered = tuple((display(k.keys).split(" ")[0], k.word, k.action) for k in offered_first(keys))
+        offered = tuple(map(named, offered_first(keys)))
         self.scene = replace(self.scene, keys=offered)
 
     def compose(self) -> ComposeResult:

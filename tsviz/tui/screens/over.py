@@ -13,8 +13,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tsviz.tui.key import Key
-from tsviz.tui.keys import display
 from tsviz.tui.lines import Line, Lines, Span, clip
+from tsviz.tui.panes.bottom import key_line, named
 from tsviz.tui.panes.sheets import key_lines
 from tsviz.tui.panes.states import BY_COLUMNS, BY_ROWS, too_small
 from tsviz.tui.scene import Scene
@@ -136,16 +136,8 @@ class Over(OpaqueScreen[Jump | None]):
         """Return the message, otherwise the keys that fit; each is a button."""
         if self.message:
             return clip(Line((Span(f" {self.message}", self.message_role),)), width)
-        offered = [_button(key) for key in self.keys if self.offers(key)]
-        kept = offered[-_ALWAYS:]
-        room = width - 1 - sum(Line(button).cells for button in kept)
-        spans = [Span(" ")]
-        for button in offered[:-_ALWAYS]:
-            room -= Line(button).cells
-            if room < 0:
-                break
-            spans += button
-        return clip(Line((*spans, *(span for button in kept for span in button))), width)
+        offered = [named(key) for key in self.keys if self.offers(key)]
+        return key_line(offered, [action for *_, action in offered[-_ALWAYS:]], width)
 
     def offers(self, key: Key) -> bool:
         """Return whether the last line names a key: it has a word, and does something here and now."""
@@ -203,8 +195,3 @@ class Over(OpaqueScreen[Jump | None]):
     def action_leave(self) -> None:
         """Go back."""
         self.dismiss(None)
-
-
-def _button(key: Key) -> tuple[Span, Span]:
-    target = ("action", key.action)
-    return Span(display(key.keys).split(" ")[0], "key", target), Span(f" {key.word}  ", "dim", target)
