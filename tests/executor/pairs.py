@@ -46,7 +46,8 @@ REQUESTS = tuple(request(f"r{i}", (100 + i % 2, 20), (200 + i, 3 + 4 * i), says=
 class Pair:
     """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options.
 
-    `hears` makes of a frame that a node's peer sent those that the node hears.
+    `hears` makes of a frame that a node's peer sent those that the node hears; `delayed` are a node's own requests,
+    the same ones at another time.
     """
 
     model: str = "tiny"
@@ -62,6 +63,7 @@ class Pair:
     meddle: dict[Role, Meddle] | None = None
     hears: dict[Role, Callable[[Frame], list[Frame]]] | None = None
     timeouts: PeerTimeouts | None = None
+    delayed: dict[Role, tuple[WorkRequest, ...]] = field(default_factory=dict)
     on: str = "cpu"
     scheduler: Any = twin
 
@@ -124,12 +126,15 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
     model = Model(shape, seeded_weights(shape, 3))
     placed = model if pair.on == "cpu" else replace(model, weights=model.weights.to(pair.on))
     draft = draft_of(placed, pair.draft_layers)
-    requests = fit_vocabulary(Workload(pair.requests, {}), shape.vocabulary).requests
+    requests, on_d, on_p = (
+        fit_vocabulary(Workload(given, {}), shape.vocabulary).requests
+        for given in (pair.requests, *(pair.delayed.get(role, pair.requests) for role in (Role.D, Role.P)))
+    )
     sized = size_pool(
         shape, pair.pool, parents=pair.parents, host_parents=0, element_bytes=4,
         draft=None if draft is None else draft.shape,
     )  # fmt: skip
-    arrivals = {Role.D: Arrivals(requests), Role.P: Arrivals(requests, follows_only=True)}
+    arrivals = {Role.D: Arrivals(on_d), Role.P: Arrivals(on_p, follows_only=True)}
     arrivals[Role.P].follow(arrivals[Role.D])
     engines: list[Engine] = []
     writers: list[BundleWriter] = []

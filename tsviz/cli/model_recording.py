@@ -113,6 +113,7 @@ class ModelRecording:
                 remote=remote, draft=setup.draft, graphs=decode_graphs() if options["streams"] == "cuda" else None,
             )  # fmt: skip
             loop = engine.loop
+            stop.wake = clock.wake
             stop.told = lambda: f", {loop.live} live, {loop.generated_tokens:,} tokens, {loop.not_arrived:,} to come"
             summary = engine.run()
             if self._side is not None:

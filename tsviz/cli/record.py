@@ -214,11 +214,15 @@ def _seconds(out: Path | None, name: str, summary: RunSummary) -> float | None:
 
 
 class Stop:
-    """Asked by the run before every round: ctrl-C ends it there, a second one at once. Shows how far the run is."""
+    """Asked by the run before every round: ctrl-C ends it there, a second one at once. Shows how far the run is.
+
+    `wake` ends what a run may wait for on real time, so that it asks.
+    """
 
     def __init__(self) -> None:
         self.pressed = False
         self.told: Callable[[], str] = str
+        self.wake: Callable[[], None] | None = None
         self.every = 64
         self._rounds = 0
         self._shown = time.monotonic()
@@ -245,3 +249,5 @@ class Stop:
         if self.pressed:
             raise KeyboardInterrupt
         self.pressed = True
+        if self.wake is not None:
+            self.wake()

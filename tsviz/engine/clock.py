@@ -12,7 +12,7 @@ class Clock(Protocol):
         """Return the current time."""
 
     def wait_until_ns(self, at_ns: int) -> None:
-        """Return once `now_ns() >= at_ns`."""
+        """Return once `now_ns() >= at_ns`; earlier where something woke the clock."""
 
 
 class VirtualClock:

@@ -22,7 +22,8 @@ def drive(loops: Sequence[EventLoop], clock: Clock) -> Ending:
     """Run the loops until one reaches its limit or is stopped, its scheduler raises, or none can go on.
 
     A loop that waits for a result resumes when it is there. An idle one that has settled sleeps until something from
-    outside can change its plan; when nothing will, it is parked until another loop gives it something.
+    outside can change its plan; when nothing will, it is parked until another loop gives it something. A clock that is
+    woken has every idle loop look again: there is news, and it is not said for whom.
     """
     runs = [loop.rounds() for loop in loops]
     waits = [Wait(clock.now_ns(), idle=False) for _ in loops]
@@ -35,6 +36,9 @@ def drive(loops: Sequence[EventLoop], clock: Clock) -> Ending:
         if first < 0:
             return _ending(loops)
         clock.wait_until_ns(at_ns)
+        if clock.now_ns() < at_ns:
+            waits = [wait._replace(idle=False) for wait in waits]
+            continue
         try:
             wait = next(runs[first], None)
         except SchedulerRaised as error:

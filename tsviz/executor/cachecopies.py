@@ -148,9 +148,10 @@ class CacheCopies:
         return results
 
     @property
-    def is_out(self) -> bool:
-        """Whether an acknowledgement is still to come."""
-        return any(not self._options.acks.is_lost(copy.op_id) for copy in self._out)
+    def out_since_ns(self) -> int | None:
+        """When the last operation began whose acknowledgement is still to come; None where nothing is out."""
+        out = [copy for copy in self._out if not self._options.acks.is_lost(copy.op_id)]
+        return max((op.submit_ns for copy in out if (op := copy.put or copy.last)), default=0) if out else None
 
     def _has_ended(self, copy: _Copy) -> bool:
         """Return whether a copy has ended and, where it goes into storage, its pages were put."""

@@ -34,6 +34,9 @@ from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
 
+MOST_PAUSE_NS = 100_000_000
+"""How long at most copies that are out are not asked for."""
+
 
 class ExecutorDevice:
     """Implements `DeviceHandle` over streams."""
@@ -114,8 +117,12 @@ class ExecutorDevice:
         self.queue.submit(Stream.EXEC, Kind.LAND, lambda: self.slots.landed(slot, tokens, token, candidates))
 
     def next_change_ns(self) -> int | None:
-        """Return now while a copy is out: its end is asked for, not told."""
-        return self._clock.now_ns() if self._copies is not None and self._copies.is_out else None
+        """Return when to ask again for copies that are out, the later the longer they are; None while none is."""
+        since_ns = None if self._copies is None else self._copies.out_since_ns
+        if since_ns is None:
+            return None
+        now_ns = self._clock.now_ns()
+        return now_ns + min((now_ns - since_ns) // 8, MOST_PAUSE_NS)
 
     def release(self, request_id: str) -> None:
         """Forget the request."""

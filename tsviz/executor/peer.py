@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from tsviz.engine.binding import Batch
-from tsviz.engine.clock import Clock
 from tsviz.engine.configs import Role
 from tsviz.engine.device import Planned
 from tsviz.engine.events import Bootstrapped, PeerEvent, RemotePrefillDone, Succeeded
 from tsviz.engine.workloads.model import WorkRequest
 from tsviz.executor.arena import Arena
+from tsviz.executor.clock import MonotonicClock
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.handover import Sender
 from tsviz.executor.landing import Landing
@@ -30,7 +30,9 @@ from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Frame, Wire
 
 POLL_NS = 1_000_000
-"""How soon to look again while something is expected from the peer."""
+"""How soon to look again while operations of our own are to end."""
+LOOK_NS = 1_000_000_000
+"""How soon to look again while only our scheduler, or the peer, can do anything for a room; its news wakes the node."""
 MOST_UNKNOWN_ROOMS = 10_000
 """Rooms that a peer may open before this node has submitted their requests."""
 
@@ -47,7 +49,7 @@ class PeerSide:
     """Implements `RemoteSide` for one node, over a wire whose ends have greeted each other (`greeting`)."""
 
     def __init__(
-        self, role: Role, wire: Wire, device: ExecutorDevice, arena: Arena, shape: ModelShape, clock: Clock,
+        self, role: Role, wire: Wire, device: ExecutorDevice, arena: Arena, shape: ModelShape, clock: MonotonicClock,
         timeouts: PeerTimeouts | None = None, *, layerwise: bool = False,
     ) -> None:  # fmt: skip
         """`layerwise`: a prefill node sends each layer's pages while the prompt is computed."""
@@ -58,6 +60,7 @@ class PeerSide:
         self._clock, self._timeouts = clock, timeouts or PeerTimeouts()
         self._rooms = Rooms(wire)
         self._polled_ns = 0
+        wire.on_news = clock.wake
         wire.most_body_bytes = max(group.payload_bytes for group in arena.layout.groups)
 
     @property
@@ -102,7 +105,7 @@ class PeerSide:
         for room in self._rooms:
             if not room.is_over and lost is not None and not room.has_everything:
                 self._rooms.fail(room, Why("the connection ended", lost))
-            if not room.is_over and (late := self._late(room, now_ns)) is not None:
+            if (late := self._late(room, now_ns)) is not None:
                 self._rooms.fail(room, late)
             if not room.is_over:
                 self._landing.tell(room)
@@ -123,23 +126,35 @@ class PeerSide:
         self._rooms.close(request_id)
 
     def next_change_ns(self) -> int | None:
-        """Return when to look again while a room is open; None when nothing is expected.
+        """Return when to look again at what nobody wakes this node for; None while no room is open.
 
         Counted from the last look: where two nodes share a thread, the one that looked longer ago comes first.
         """
-        waiting = any(room.registered and not room.told for room in self._rooms)
-        expects = waiting or self._rooms.has_events or self._wire.frames
-        return self._polled_ns + POLL_NS if expects else None
+        rooms = [room for room in self._rooms if room.registered and not room.told]
+        if self._rooms.has_events or self._wire.frames or any(room.is_busy for room in rooms):
+            return self._polled_ns + POLL_NS
+        return min((self._deadline_ns(room) for room in rooms), default=None)
+
+    def _deadline_ns(self, room: Room) -> int:
+        """Return when a room has waited too long for the peer; the next look where it does not wait for it."""
+        if (wait := self._waits_for(room)) is None:
+            return self._polled_ns + LOOK_NS
+        return room.since_ns + wait[1] + 1
+
+    def _waits_for(self, room: Room) -> tuple[str, int] | None:
+        """Return what a room waits for that the peer is to send, and for how long at most; None where for nothing."""
+        if not room.registered or room.is_over:
+            return None
+        if self._role is Role.P:
+            return ("manifest", self._timeouts.bootstrap_ns) if room.stage is Stage.OPEN else None
+        return ("pages", self._timeouts.waiting_ns) if room.asked is not None and not room.has_landed else None
 
     def _late(self, room: Room, now_ns: int) -> Why | None:
         """Return why a room fails that has waited too long for the peer; None while it may wait."""
-        if self._role is Role.P:
-            waits, limit_ns, what = room.stage is Stage.OPEN, self._timeouts.bootstrap_ns, "manifest"
-        else:
-            waits, limit_ns, what = room.asked is not None and not room.has_landed, self._timeouts.waiting_ns, "pages"
-        if room.registered and waits and now_ns - room.since_ns > limit_ns:
-            return Why(f"the peer is connected and sent no {what} within {limit_ns / 1e9:g} s")
-        return None
+        wait = self._waits_for(room)
+        if wait is None or now_ns <= room.since_ns + wait[1]:
+            return None
+        return Why(f"the peer is connected and sent no {wait[0]} within {wait[1] / 1e9:g} s")
 
     def _settle(self, room: Room) -> None:
         """Report what a room has come to once nothing of it is in flight."""

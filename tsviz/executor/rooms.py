@@ -75,6 +75,11 @@ class Room:
         """Whether nothing more is to come from the peer: a transfer that is out, or pages and status that are in."""
         return self.stage is Stage.TRANSFERRING or self.has_landed
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether operations of this node are waited for, nothing of the peer."""
+        return self.stage is Stage.FAILED or self.has_everything or self.zeroing is not None
+
 
 GIVEN_UP = Why("its client gave up")
 """Why a room fails that a client aborts: no failure to the node that it asks."""

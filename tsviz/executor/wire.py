@@ -15,6 +15,7 @@ import struct
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 _HEAD = struct.Struct("<II")
@@ -33,7 +34,7 @@ class Frame(NamedTuple):
 
 
 class Wire:
-    """One connection. `frames` holds what has come, `lost` why nothing more will.
+    """One connection. `frames` holds what has come, `lost` why nothing more will; `on_news` is called behind either.
 
     Whoever asks for both reads `lost` first: frames that came before the end are there once it is set.
     """
@@ -44,6 +45,7 @@ class Wire:
         self._socket, self._beat_s, self._silence_s = connection, beat_s, silence_s
         self.frames: deque[Frame] = deque()
         self.lost: str | None = None
+        self.on_news: Callable[[], None] = _nobody_waits
         self.most_body_bytes = _MOST_BODY_BYTES
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._threads = [
@@ -59,7 +61,7 @@ class Wire:
 
     def end(self, why: str) -> None:
         """End the connection over what the peer did, and tell it."""
-        self.lost = self.lost or why
+        self._set_lost(why)
         self.send({"kind": "bye", "why": why})
         self._outbox.put(None)
 
@@ -93,11 +95,10 @@ class Wire:
     def _take(self, frame: Frame) -> None:
         if frame.head.get("kind") == "bye":
             why = frame.head.get("why")
-            self.lost = self.lost or (
-                "the peer's run ended" if why is None else f"the peer says: {str(why)[:_MOST_WHY]}"
-            )
+            self._set_lost("the peer's run ended" if why is None else f"the peer says: {str(why)[:_MOST_WHY]}")
         elif frame.head.get("kind") != "beat":
             self.frames.append(frame)
+            self.on_news()
 
     def _frame(self) -> Frame:
         head_bytes, body_bytes = _HEAD.unpack(self._exactly(_HEAD.size))
@@ -122,8 +123,12 @@ class Wire:
         except OSError:
             pass  # The reader sees the end too, behind what came before it.
 
-    def _lose(self, why: str) -> None:
+    def _set_lost(self, why: str) -> None:
         self.lost = self.lost or why
+        self.on_news()
+
+    def _lose(self, why: str) -> None:
+        self._set_lost(why)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -141,6 +146,10 @@ class Wire:
                 raise EOFError("the peer closed the connection")
             parts += part
         return bytes(parts)
+
+
+def _nobody_waits() -> None:
+    """No run has begun that news would wake."""
 
 
 def wire_pair() -> tuple[Wire, Wire]:
