@@ -30,10 +30,14 @@ _MARK = struct.Struct("<qq32s")
 """Sequence and round of the call that is being made, and its kind; the kind is empty until there was one."""
 
 
+class SchedulerDied(CliError):
+    """The sheltered process died; the message says at which call."""
+
+
 def load_sheltered(name: str) -> Any:
     """Return the module with the scheduler API for re-executing a trace; the real package only in a shelter.
 
-    Raises `CliError` where the package is missing, or where the sheltered process died.
+    Raises `SchedulerMissing`, and `SchedulerDied` in the process that the user started.
     """
     from tsviz.adapters.tokenspeed import PACKAGE
 
@@ -73,7 +77,7 @@ def _end_with(line: int) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run the command in a sheltered process and return its exit code. Raises `CliError` when it died."""
+    """Run the command in a sheltered process and return its exit code. Raises `SchedulerDied`."""
     with tempfile.TemporaryFile() as marks:
         marks.truncate(_MARK.size)
         inner, outer = os.pipe()
@@ -95,7 +99,7 @@ def _run(arguments: list[str]) -> int:
         if signals.interrupts:
             return int(ExitCode.INTERRUPTED)
         marks.seek(0)
-        raise CliError(ExitCode.TRACE_UNREADABLE, _died(-code, *_MARK.unpack(marks.read(_MARK.size))))
+        raise SchedulerDied(ExitCode.TRACE_UNREADABLE, _died(-code, *_MARK.unpack(marks.read(_MARK.size))))
 
 
 def _died(number: int, seq: int, round_: int, kind: bytes) -> str:
