@@ -86,8 +86,8 @@ def waiting(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     (tmp_path / "packages" / "tokenspeed_scheduler.py").write_text(_HANGING)
     places = os.pathsep.join((str(tmp_path / "packages"), str(ROOT)))
     process = subprocess.Popen(
-        [sys.executable, "-m", "tsviz", "verify", str(trace), "--with", "real"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": places},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "tsviz", "verify", str(trace), "--with", "real"], cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": places}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
     assert process.stderr.readline() == "planning\n"
