@@ -135,7 +135,6 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
         draft=None if draft is None else draft.shape,
     )  # fmt: skip
     arrivals = {Role.D: Arrivals(on_d), Role.P: Arrivals(on_p, follows_only=True)}
-    arrivals[Role.P].follow(arrivals[Role.D])
     engines: list[Engine] = []
     writers: list[BundleWriter] = []
     for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
@@ -149,7 +148,7 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
             module, placed, with_role(sized, role), arrivals[role], clock,
             EngineOptions(device=device, max_rounds=4000),
             remote=lambda e, role=role, wire=wire: PeerSide(
-                role, wire, e.device, e.arena, shape, clock, pair.timeouts, layerwise=pair.layerwise
+                role, wire, e.device, e.arena, shape, clock, arrivals[role], pair.timeouts, layerwise=pair.layerwise
             ),
             aborts=pair.aborts if role is Role.D else (), streams=pair.streams(clock.now_ns), draft=draft,
             watcher=watcher,

@@ -10,10 +10,14 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 
 from tests.executor.pairs import REQUESTS, Pair, run_pair
 from tests.executor.rig import request
+from tsviz.api import open_trace
+from tsviz.engine.configs import Role
 from tsviz.engine.faults import ClientAbort
 from tsviz.engine.summary import EndReason
+from tsviz.executor.greeting import common_gate
 from tsviz.executor.ops import Kind
 from tsviz.executor.sizing import PoolOptions
+from tsviz.executor.wire import Frame
 from tsviz.trace.reader import open_bundle
 
 torch.set_num_threads(1)
@@ -95,3 +99,42 @@ def test_a_hit_within_the_replay_window_truncates_it(own, exact) -> None:
     paired = run_pair(Pair("tiny-replay", (first, replace(later, arrival_ns=None, after="a"))))
     assert paired.d.device.counts["landing behind a prefix"] == 1
     assert paired.equality.is_exact is exact
+
+
+CHAINED = (request("a", (1, 12), says=20), replace(request("b", (2, 12), says=2), arrival_ns=None, after="a"))
+
+
+def test_who_comes_after_a_request_comes_on_both_nodes_when_that_ended_on_d(tmp_path) -> None:
+    """P hands "a" over 19 decodes before its end, and gets "b" behind the round of D in which "a" finished."""
+    paired = run_pair(Pair(requests=CHAINED), tmp_path)
+    assert (paired.on_p.finished, paired.on_d.finished) == (2, 2)
+    sql = open_trace(tmp_path / "D", tmp_path / "P").sql
+    (row,) = sql("""
+        SELECT ends.start_ns AS ended_ns, comes.start_ns AS came_ns
+        FROM events JOIN rounds ends ON (ends.node, ends.round) = (events.node, events.round),
+             submissions JOIN rounds comes ON (comes.node, comes.round) = (submissions.node, submissions.round)
+        WHERE (events.node, events.request, events.kind) = ('D', 'a', 'finish')
+          AND (submissions.node, submissions.request) = ('P', 'b')
+    """).to_pylist()
+    assert row["came_ns"] > row["ended_ns"]
+
+
+def test_who_comes_after_a_request_comes_although_the_decode_node_is_gone() -> None:
+    """The connection ends before "a" did: on P it fails, "b" comes and fails at once, and nobody waits for ever."""
+    paired = run_pair(Pair(requests=CHAINED, hears={Role.P: lambda _: [Frame({"kind": "what"}, b"")]}))
+    for summary in (paired.on_p, paired.on_d):
+        assert (summary.reason, summary.failed, summary.not_arrived) == (EndReason.DRAINED, 2, 0)
+
+
+def test_what_is_beyond_either_nodes_bound_is_refused_by_both() -> None:
+    """Of bounds of 40 tokens on D and 30 on P: D needs room for what is said as well, P for the prompt."""
+    for gate in (common_gate(Role.D, 40, 30, 1), common_gate(Role.P, 30, 40, 1)):
+        found = {
+            (tokens, declared): gate(request("r", (1, tokens), declared=declared))
+            for tokens, declared in ((30, 10), (30, 11), (31, 1))
+        }
+        assert found[30, 10] is None
+        for asked, need, bound in (((30, 11), 41, 40), ((31, 1), 31, 30)):
+            refusal = found[asked]
+            assert refusal is not None
+            assert (refusal.need_tokens, refusal.bound_tokens) == (need, bound)

@@ -152,8 +152,8 @@ OTHERS = {
 def test_nodes_that_are_not_alike_say_on_both_sides_what_differs(name) -> None:
     """Other weights, formats, kernels, pages or widths are refused by name before anything is computed."""
     ours, theirs = wire_pair()
-    say(ours, facts())
-    say(theirs, OTHERS[name])
+    say(ours, facts(), 64)
+    say(theirs, OTHERS[name], 64)
     with pytest.raises(OtherPeer, match=name):
         hear(ours, facts())
     with pytest.raises(OtherPeer, match=name.split()[0]):
@@ -163,10 +163,10 @@ def test_nodes_that_are_not_alike_say_on_both_sides_what_differs(name) -> None:
 
 
 def test_nodes_that_are_alike_go_on() -> None:
-    """Size of the pool, overlap and chunk are each node's own."""
+    """Size of the pool, overlap and chunk are each node's own; each learns how long a request may be on the other."""
     ours, theirs = wire_pair()
-    say(ours, facts(max_batch_size=7, overlap_schedule_depth=1, max_scheduled_tokens=64))
-    hear(theirs, facts())
+    say(ours, facts(max_batch_size=7, overlap_schedule_depth=1, max_scheduled_tokens=64), 64)
+    assert hear(theirs, facts()) == 64
     for wire in (ours, theirs):
         wire.close()
 
@@ -179,6 +179,13 @@ def test_a_peer_that_says_something_else_or_nothing_is_no_peer() -> None:
         with pytest.raises(OtherPeer, match=told):
             hear(ours, facts())
         assert ended(theirs) == "the peer says: expected a hello first"
+        for wire in (ours, theirs):
+            wire.close()
+    for most_tokens in (None, 0, True, "64"):
+        ours, theirs = wire_pair()
+        theirs.send({"kind": "hello", "facts": facts(), "most_tokens": most_tokens})
+        with pytest.raises(OtherPeer, match="most_tokens: expected a number from 1 on"):
+            hear(ours, facts())
         for wire in (ours, theirs):
             wire.close()
     ours, theirs = wire_pair()
@@ -207,7 +214,7 @@ def test_a_node_that_finds_another_peer_says_so_and_writes_nothing(node, tmp_pat
 
 def _other_peer(node: str, port: int) -> None:
     wire = connect("127.0.0.1", port) if node == "P" else listen("127.0.0.1", port)
-    say(wire, facts())
+    say(wire, facts(), 64)
     with contextlib.suppress(OtherPeer):
         hear(wire, facts())
     wire.close()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from tsviz.engine.configs import Role
 
 from .exit_codes import CliError, ExitCode
 
 if TYPE_CHECKING:
     from tsviz.cli.model_setup import ModelSetup
+    from tsviz.engine.intake import Gate
     from tsviz.executor.wire import Wire
 
 _MOST_PORT = 65_535
@@ -22,11 +25,18 @@ def address_of(peer: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def connected(setup: ModelSetup) -> Wire | None:
-    """Return the wire to the peer, both ends of which are alike; None for an engine of its own. Raises CliError."""
+class Peer(NamedTuple):
+    """The wire to a peer that this node is paired with, and whom both let in."""
+
+    wire: Wire
+    gate: Gate
+
+
+def connected(setup: ModelSetup) -> Peer | None:
+    """Return the peer that is there and can be paired with; None for an engine of its own. Raises CliError."""
     if setup.node == "F":
         return None
-    from tsviz.executor.greeting import OtherPeer, facts_of, hear, say
+    from tsviz.executor.greeting import OtherPeer, common_gate, facts_of, hear, say
     from tsviz.executor.wire import CONNECT_SECONDS, connect, listen
 
     host, port = address_of(setup.options["peer"])
@@ -42,12 +52,13 @@ def connected(setup: ModelSetup) -> Wire | None:
     finally:
         signal.signal(signal.SIGINT, before)
     facts = facts_of(setup.sized, setup.loaded.model, setup.draft)
-    say(wire, facts)
+    say(wire, facts, setup.most_tokens)
     try:
-        hear(wire, facts)
+        of_peer = hear(wire, facts)
     except OtherPeer as error:
         wire.close()
         raise CliError(
             ExitCode.USAGE, f"--peer {host}:{port}: {error}", "give both nodes the same options and the same model"
         ) from error
-    return wire
+    width = max(1, setup.sized.scheduler.decode_input_tokens)
+    return Peer(wire, common_gate(Role(setup.node), setup.most_tokens, of_peer, width))

@@ -16,7 +16,7 @@ from tsviz.trace.writer import BundleWriter
 from tsviz.version import __version__
 
 from .exit_codes import CliError, ExitCode
-from .model_peer import connected
+from .model_peer import Peer, connected
 from .model_setup import ModelSetup
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ModelRecording:
 
     def __init__(self, setup: ModelSetup) -> None:
         self._setup = setup
-        self._wire: Any = None
+        self._peer: Peer | None = None
         self._side: Any = None
         self.failures: list[str] = []
 
@@ -51,12 +51,12 @@ class ModelRecording:
         that it can be paired with.
         """
         self._setup.check_fit(workload)
-        self._wire = connected(self._setup)
+        self._peer = connected(self._setup)
         try:
             return self._run(out, workload, stop, scheduler=scheduler, tokens=tokens, level=level, command=command)
         finally:
-            if self._wire is not None:
-                self._wire.close()
+            if self._peer is not None:
+                self._peer.wire.close()
 
     def _run(
         self, out: Path, workload: Workload, stop: Stop, *, scheduler: str, tokens: str, level: str,
@@ -99,10 +99,12 @@ class ModelRecording:
                 )  # fmt: skip
                 return sink.recorder
 
-            remote = self._remote(clock)
+            arrivals = Arrivals(
+                fit_vocabulary(workload, loaded.model.shape.vocabulary).requests, follows_only=setup.node == "P"
+            )
             engine = Engine(
                 recording_module(setup.module, open_recorder, observed=level == "decisions"), loaded.model, sized,
-                Arrivals(fit_vocabulary(workload, loaded.model.shape.vocabulary).requests), clock,
+                arrivals, clock,
                 EngineOptions(
                     device=DeviceOptions(
                         poison=False, stop_tokens=loaded.stop_tokens, page_crcs=options["page_crcs"]
@@ -110,7 +112,8 @@ class ModelRecording:
                     max_rounds=plan.max_rounds, stop=stop,
                 ),
                 streams=self._make_streams(clock), store=setup.store, watcher=sink, observer=_Arrivals(sink),
-                remote=remote, draft=setup.draft, graphs=decode_graphs() if options["streams"] == "cuda" else None,
+                remote=self._remote(clock, arrivals), gate=None if self._peer is None else self._peer.gate,
+                draft=setup.draft, graphs=decode_graphs() if options["streams"] == "cuda" else None,
             )  # fmt: skip
             loop = engine.loop
             stop.wake = clock.wake
@@ -141,16 +144,16 @@ class ModelRecording:
         finally:
             writer.close({**ends, "error": failed})
 
-    def _remote(self, clock: Any) -> Any:
+    def _remote(self, clock: Any, arrivals: Any) -> Any:
         """Return what makes this node's end of the link; None for an engine of its own."""
-        if self._wire is None:
+        if (peer := self._peer) is None:
             return None
         from tsviz.executor.peer import PeerSide
 
         def make(engine: Any) -> PeerSide:
             setup = self._setup
             side = self._side = PeerSide(
-                Role(setup.node), self._wire, engine.device, engine.arena, setup.loaded.model.shape, clock,
+                Role(setup.node), peer.wire, engine.device, engine.arena, setup.loaded.model.shape, clock, arrivals,
                 layerwise=setup.options["layerwise"],
             )  # fmt: skip
             return side

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from tsviz.engine.observe import Arrival
 from tsviz.engine.workloads.model import WorkRequest
+
+
+class Follower(Protocol):
+    """Who is told of the ends of requests."""
+
+    def leader_ended(self, request_id: str, now_ns: int) -> None:
+        """A request has ended where requests end."""
 
 
 class Arrivals:
@@ -21,7 +29,7 @@ class Arrivals:
         self._heap: list[tuple[int, int, WorkRequest]] = []
         self._after: dict[str, list[WorkRequest]] = {}
         self._sequence = 0
-        self._followers: list[Arrivals] = []
+        self._followers: list[Follower] = []
         self._follows_only = follows_only
         known = set()
         for request in requests:
@@ -41,7 +49,16 @@ class Arrivals:
 
     def follow(self, leader: Arrivals) -> None:
         """Take the ends of requests from `leader` as well: the other node of a pair, where requests end."""
-        leader._followers.append(self)
+        leader.tell(self)
+
+    def tell(self, follower: Follower) -> None:
+        """Tell somebody of every end of a request from now on."""
+        self._followers.append(follower)
+
+    @property
+    def waits_for_leader(self) -> bool:
+        """Whether somebody is to come whom only the leader lets come."""
+        return self._follows_only and bool(self._after)
 
     def next_ns(self) -> int | None:
         """Return the time of the next arrival that is certain, or None."""
@@ -59,13 +76,21 @@ class Arrivals:
     def ended(self, request_id: str, now_ns: int) -> None:
         """Let those arrive, each after its think time, who waited for this request to end."""
         if not self._follows_only:
-            self._release(request_id, now_ns)
+            self.leader_ended(request_id, now_ns)
 
-    def _release(self, request_id: str, now_ns: int) -> None:
+    def leader_ended(self, request_id: str, now_ns: int) -> None:
+        """Let those arrive who waited for this request, and tell the followers."""
         for request in self._after.pop(request_id, ()):
             self._push(now_ns + request.think_ns, request)
         for follower in self._followers:
-            follower._release(request_id, now_ns)
+            follower.leader_ended(request_id, now_ns)
+
+    def leader_gone(self, now_ns: int) -> None:
+        """Let everybody arrive now who waits for a leader that will not say anything any more."""
+        for waiting in self._after.values():
+            for request in waiting:
+                self._push(now_ns, request)
+        self._after.clear()
 
     def _push(self, at_ns: int, request: WorkRequest) -> None:
         heapq.heappush(self._heap, (at_ns, self._sequence, request))

@@ -16,11 +16,15 @@ Gate: TypeAlias = Callable[[WorkRequest], Refusal | None]
 
 
 def bound_gate(port: Port, *, prefill_only: bool, width: int) -> Gate:
-    """Return the gate of one scheduler: its admission bound, by `scheduler-rules.md` section 10.1.
+    """Return the gate of one scheduler: its admission bound, by `scheduler-rules.md` section 10.1."""
+    return gate_of(port.max_single_request_tokens(), prefill_only=prefill_only, width=width)
+
+
+def gate_of(bound: int, *, prefill_only: bool, width: int) -> Gate:
+    """Return the gate of a bound in tokens.
 
     A request needs its prompt and, unless the node only prefills, its declared budget or one decode width.
     """
-    bound = port.max_single_request_tokens()
 
     def gate(request: WorkRequest) -> Refusal | None:
         prompt = request.prompt_tokens

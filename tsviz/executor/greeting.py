@@ -12,11 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tsviz.engine.configs import Role
+from tsviz.engine.intake import Gate, gate_of
 from tsviz.executor.model import Model
 from tsviz.executor.sizing import SizedPool
 from tsviz.executor.wire import Wire
 
-PROTOCOL = 1
+PROTOCOL = 2
 _SAMPLED = 1024
 """Elements of a tensor that go into a digest."""
 _MATRICES = ("qkv", "o", "gate_up", "down")
@@ -60,13 +62,16 @@ def digest(model: Model) -> str:
     return found.hexdigest()[:16]
 
 
-def say(wire: Wire, facts: Facts) -> None:
-    """Tell the peer what this node is."""
-    wire.send({"kind": "hello", "facts": facts})
+def say(wire: Wire, facts: Facts, most_tokens: int) -> None:
+    """Tell the peer what this node is, and the most tokens that one request may come to here."""
+    wire.send({"kind": "hello", "facts": facts, "most_tokens": most_tokens})
 
 
-def hear(wire: Wire, facts: Facts, patience_s: float = 30.0) -> None:
-    """Wait for what the peer is. Raises OtherPeer: it is another one, says something else, or nothing."""
+def hear(wire: Wire, facts: Facts, patience_s: float = 30.0) -> int:
+    """Wait for what the peer is; return the most tokens that one request may come to there.
+
+    Raises OtherPeer: it is another one, says something else, or nothing.
+    """
     until = time.monotonic() + patience_s
     while not wire.frames:
         lost = wire.lost
@@ -86,6 +91,21 @@ def hear(wire: Wire, facts: Facts, patience_s: float = 30.0) -> None:
         raise OtherPeer(
             "the peer is another one: " + "; ".join(_difference(n, facts[n], theirs.get(n)) for n in differing)
         )
+    most_tokens = head.get("most_tokens")
+    if type(most_tokens) is not int or most_tokens < 1:
+        wire.end("expected a number of most_tokens")
+        raise OtherPeer(f"most_tokens: expected a number from 1 on from the peer, found {repr(most_tokens)[:60]}")
+    return most_tokens
+
+
+def common_gate(role: Role, most_tokens: int, of_peer: int, width: int) -> Gate:
+    """Return the gate of either node: what is beyond one bound is refused by both, in the same words.
+
+    Else one node would wait for a request that the other one never had.
+    """
+    on_d, on_p = (of_peer, most_tokens) if role is Role.P else (most_tokens, of_peer)
+    decodes, prefills = gate_of(on_d, prefill_only=False, width=width), gate_of(on_p, prefill_only=True, width=width)
+    return lambda request: decodes(request) or prefills(request)
 
 
 def _difference(name: str, here: str | int, there: Any) -> str:

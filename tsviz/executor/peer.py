@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from tsviz.engine.arrivals import Arrivals
 from tsviz.engine.binding import Batch
 from tsviz.engine.configs import Role
 from tsviz.engine.device import Planned
@@ -33,6 +34,8 @@ POLL_NS = 1_000_000
 """How soon to look again while operations of our own are to end."""
 LOOK_NS = 1_000_000_000
 """How soon to look again while only our scheduler, or the peer, can do anything for a room; its news wakes the node."""
+ENDED = "ended"
+"""Kind of the frame by which D tells that a request has ended, of whatever kind that end is."""
 MOST_UNKNOWN_ROOMS = 10_000
 """Rooms that a peer may open before this node has submitted their requests."""
 
@@ -46,13 +49,16 @@ class PeerTimeouts:
 
 
 class PeerSide:
-    """Implements `RemoteSide` for one node, over a wire whose ends have greeted each other (`greeting`)."""
+    """Implements `RemoteSide` for one node, over a wire whose ends have greeted each other (`greeting`).
+
+    Requests end on D, so D tells P: who comes after one of them arrives on both.
+    """
 
     def __init__(
         self, role: Role, wire: Wire, device: ExecutorDevice, arena: Arena, shape: ModelShape, clock: MonotonicClock,
-        timeouts: PeerTimeouts | None = None, *, layerwise: bool = False,
+        arrivals: Arrivals, timeouts: PeerTimeouts | None = None, *, layerwise: bool = False,
     ) -> None:  # fmt: skip
-        """`layerwise`: a prefill node sends each layer's pages while the prompt is computed."""
+        """`arrivals` are this node's: on P they only follow. `layerwise`: P sends each layer's pages as they come."""
         self._role, self._wire, self._device, self._layerwise = role, wire, device, layerwise
         self._shape, self._layout = shape, arena.layout
         self._sender = Sender(wire, device, arena, shape)
@@ -60,6 +66,9 @@ class PeerSide:
         self._clock, self._timeouts = clock, timeouts or PeerTimeouts()
         self._rooms = Rooms(wire)
         self._polled_ns = 0
+        self._arrivals = arrivals
+        if role is Role.D:
+            arrivals.tell(self)
         wire.on_news = clock.wake
         wire.most_body_bytes = max(group.payload_bytes for group in arena.layout.groups)
 
@@ -84,6 +93,10 @@ class PeerSide:
         elif room.manifest is not None:
             self._guarded(room, partial(self._bootstrap, room))
 
+    def leader_ended(self, request_id: str, _now_ns: int) -> None:
+        """Tell P that a request has ended here."""
+        self._wire.send({"kind": ENDED, "room": request_id})
+
     def executed(self, planned: Planned) -> None:
         """D publishes manifests once its pages are zeroed; P sends pages and status."""
         if planned.remote_prefill is not None:
@@ -102,6 +115,8 @@ class PeerSide:
         while self._wire.frames:
             self._take(self._wire.frames.popleft())
         self._polled_ns = now_ns = self._clock.now_ns()
+        if lost is not None and self._arrivals.waits_for_leader:
+            self._arrivals.leader_gone(now_ns)
         for room in self._rooms:
             if not room.is_over and lost is not None and not room.has_everything:
                 self._rooms.fail(room, Why("the connection ended", lost))
@@ -126,14 +141,17 @@ class PeerSide:
         self._rooms.close(request_id)
 
     def next_change_ns(self) -> int | None:
-        """Return when to look again at what nobody wakes this node for; None while no room is open.
+        """Return when to look again at what nobody wakes this node for; None while nothing is expected.
 
         Counted from the last look: where two nodes share a thread, the one that looked longer ago comes first.
         """
         rooms = [room for room in self._rooms if room.registered and not room.told]
         if self._rooms.has_events or self._wire.frames or any(room.is_busy for room in rooms):
             return self._polled_ns + POLL_NS
-        return min((self._deadline_ns(room) for room in rooms), default=None)
+        deadlines = [self._deadline_ns(room) for room in rooms]
+        if self._arrivals.waits_for_leader:
+            deadlines.append(self._polled_ns + LOOK_NS)
+        return min(deadlines, default=None)
 
     def _deadline_ns(self, room: Room) -> int:
         """Return when a room has waited too long for the peer; the next look where it does not wait for it."""
@@ -188,6 +206,9 @@ class PeerSide:
             request_id = room_of(frame)
         except NoRoom as error:
             self._wire.end(str(error))
+            return
+        if frame.head.get("kind") == ENDED and self._role is Role.P:
+            self._arrivals.leader_ended(request_id, self._clock.now_ns())
             return
         if self._rooms.is_over(request_id):
             return
