@@ -18,19 +18,23 @@ from tsviz.engine.arrivals import Arrivals
 from tsviz.engine.configs import Role
 from tsviz.engine.drive import drive
 from tsviz.engine.faults import ClientAbort
+from tsviz.engine.port import SchedulerPort
 from tsviz.engine.summary import RunSummary
 from tsviz.engine.workloads.model import Workload, WorkRequest
 from tsviz.executor.clock import MonotonicClock
 from tsviz.executor.engine import Engine, EngineOptions, fit_vocabulary
 from tsviz.executor.equality import Equality, compare
+from tsviz.executor.greeting import common_gate
 from tsviz.executor.landing import Landing
 from tsviz.executor.messages import Page
 from tsviz.executor.model import Model
 from tsviz.executor.options import DeviceOptions
-from tsviz.executor.peer import PeerSide, PeerTimeouts
+from tsviz.executor.patience import PeerTimeouts
+from tsviz.executor.peer import PeerSide
 from tsviz.executor.rooms import Room
 from tsviz.executor.shape import PRESETS
-from tsviz.executor.sizing import PoolOptions, size_pool, with_role
+from tsviz.executor.sizing import PoolOptions, SizedPool, size_pool, with_role
+from tsviz.executor.store import PageStore, StoreFaults
 from tsviz.executor.streams import InlineStreams, Streams
 from tsviz.executor.telling import TraceSink
 from tsviz.executor.weights import seeded_weights
@@ -47,13 +51,16 @@ class Pair:
     """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options.
 
     `hears` makes of a frame that a node's peer sent those that the node hears; `delayed` are a node's own requests,
-    the same ones at another time.
+    the same ones at another time. `stores` are where a node's storage tier lies: the same folder, or one each.
     """
 
     model: str = "tiny"
     requests: tuple[WorkRequest, ...] = REQUESTS
     pool: PoolOptions = field(default_factory=PoolOptions)
     parents: int = 60
+    host_parents: int = 0
+    stores: dict[Role, Path] = field(default_factory=dict)
+    store_faults: StoreFaults | None = None
     layerwise: bool = False
     draft_layers: int = 0
     aborts: tuple[ClientAbort, ...] = ()
@@ -131,10 +138,11 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
         for given in (pair.requests, *(pair.delayed.get(role, pair.requests) for role in (Role.D, Role.P)))
     )
     sized = size_pool(
-        shape, pair.pool, parents=pair.parents, host_parents=0, element_bytes=4,
+        shape, pair.pool, parents=pair.parents, host_parents=pair.host_parents, element_bytes=4,
         draft=None if draft is None else draft.shape,
     )  # fmt: skip
     arrivals = {Role.D: Arrivals(on_d), Role.P: Arrivals(on_p, follows_only=True)}
+    most = {role: _most_tokens(pair.scheduler, with_role(sized, role)) for role in (Role.D, Role.P)}
     engines: list[Engine] = []
     writers: list[BundleWriter] = []
     for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
@@ -151,7 +159,15 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
                 role, wire, e.device, e.arena, shape, clock, arrivals[role], pair.timeouts, layerwise=pair.layerwise
             ),
             aborts=pair.aborts if role is Role.D else (), streams=pair.streams(clock.now_ns), draft=draft,
+            store=(
+                PageStore(pair.stores[role], pair.model, sized.layout.signature, pair.store_faults)
+                if role in pair.stores
+                else None
+            ),
             watcher=watcher,
+            gate=common_gate(
+                role, most[role], most[Role.P if role is Role.D else Role.D], pair.pool.decode_input_tokens
+            ),
         )  # fmt: skip
         if pair.meddle is not None and role in pair.meddle:
             meddle_with(engine, pair.meddle[role])
@@ -166,6 +182,10 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
         for writer in writers:
             writer.close({"parts": {}, "error": None})
     return Paired(model, requests, *engines, *(engine.loop.summary(*ending) for engine in engines))
+
+
+def _most_tokens(scheduler: Any, sized: SizedPool) -> int:
+    return SchedulerPort(scheduler, sized.scheduler.build(scheduler)).max_single_request_tokens()
 
 
 def _let_hear(engine: Engine, hears: Callable[[Frame], list[Frame]]) -> None:

@@ -16,7 +16,7 @@ from tests.executor.pairs import Pair, Paired, run_pair
 from tests.executor.rig import request
 from tsviz.engine.configs import Role
 from tsviz.engine.summary import EndReason
-from tsviz.executor.peer import PeerTimeouts
+from tsviz.executor.patience import PeerTimeouts
 from tsviz.executor.wire import Frame
 
 torch.set_num_threads(1)

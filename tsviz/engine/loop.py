@@ -189,9 +189,11 @@ class EventLoop:
         plan, planned = self._plan()
         tail: list[Event] = []
         retracts: Sequence[Retracted] = ()
+        spoilt: Sequence[str] = ()
         if self._storage is not None:
             fetched = self._storage.prefetch(planned)
             planned, retracts = fetched.planned, fetched.retracts
+            spoilt = [r for r in fetched.spoilt if self._remote is None or not self._remote.lost_pages(r)]
             for retract in retracts:
                 self._live[retract.request_id].chunk_end = -1
             if fetched.end_ns is not None:
@@ -199,6 +201,8 @@ class EventLoop:
         # Before the commits below: they delete the state of requests that may sit in this very batch.
         lives = [self._live[request_id] for request_id in planned.request_ids]
         pending = self._execute(plan, planned, lives)
+        for request_id in spoilt:
+            self._fail(request_id, tail)
         in_flight = self._in_flight
         depth = self._options.overlap_schedule_depth if pending is not None else 0
         while len(in_flight) > depth:
@@ -350,6 +354,11 @@ class EventLoop:
     def _give_up(self, request_id: str, tail: list[Event]) -> None:
         tail.append(Aborted(request_id))
         self._aborted += 1
+        self._end(request_id)
+
+    def _fail(self, request_id: str, tail: list[Event]) -> None:
+        tail.append(Aborted(request_id))
+        self._failed += 1
         self._end(request_id)
 
     def _end(self, request_id: str) -> None:

@@ -8,7 +8,6 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from tsviz.engine.arrivals import Arrivals
@@ -25,6 +24,7 @@ from tsviz.executor.landing import Landing
 from tsviz.executor.manifest import Manifest
 from tsviz.executor.messages import BROKEN, Failed, Message, NoRoom, Page, Status, message_of, room_of
 from tsviz.executor.options import Fault
+from tsviz.executor.patience import Patience, PeerTimeouts
 from tsviz.executor.refusal import Failures, RoomFails, Why
 from tsviz.executor.rooms import GIVEN_UP, Room, Rooms, Stage
 from tsviz.executor.shape import ModelShape
@@ -32,20 +32,12 @@ from tsviz.executor.wire import Frame, Wire
 
 POLL_NS = 1_000_000
 """How soon to look again while operations of our own are to end."""
-LOOK_NS = 1_000_000_000
-"""How soon to look again while only our scheduler, or the peer, can do anything for a room; its news wakes the node."""
 ENDED = "ended"
 """Kind of the frame by which D tells that a request has ended, of whatever kind that end is."""
+VANISHED = Why("a page that it needed was gone from storage")
+"""Why a request fails on a decode node: nobody there computes a prompt."""
 MOST_UNKNOWN_ROOMS = 10_000
 """Rooms that a peer may open before this node has submitted their requests."""
-
-
-@dataclass(frozen=True, slots=True)
-class PeerTimeouts:
-    """How long a prefill node waits for a manifest, and a decode node for what it has asked for."""
-
-    bootstrap_ns: int = 120_000_000_000
-    waiting_ns: int = 300_000_000_000
 
 
 class PeerSide:
@@ -63,7 +55,7 @@ class PeerSide:
         self._shape, self._layout = shape, arena.layout
         self._sender = Sender(wire, device, arena, shape)
         self._landing = Landing(wire, device, arena, shape, clock)
-        self._clock, self._timeouts = clock, timeouts or PeerTimeouts()
+        self._clock, self._patience = clock, Patience(role, timeouts or PeerTimeouts())
         self._rooms = Rooms(wire)
         self._polled_ns = 0
         self._arrivals = arrivals
@@ -120,7 +112,7 @@ class PeerSide:
         for room in self._rooms:
             if not room.is_over and lost is not None and not room.has_everything:
                 self._rooms.fail(room, Why("the connection ended", lost))
-            if (late := self._late(room, now_ns)) is not None:
+            if (late := self._patience.late(room, now_ns)) is not None:
                 self._rooms.fail(room, late)
             if not room.is_over:
                 self._landing.tell(room)
@@ -129,12 +121,14 @@ class PeerSide:
 
     def abort(self, request_id: str) -> bool:
         """Cancel; the failure is reported once nothing is in flight any more."""
-        room = self._rooms.get(request_id)
-        if room is None or room.stage is Stage.DONE:
-            return False
-        if room.stage is not Stage.FAILED:
-            self._rooms.fail(room, GIVEN_UP)
-        return True
+        return self._give_up(request_id, GIVEN_UP)
+
+    def lost_pages(self, request_id: str, /) -> bool:
+        """Fail a request whose pages are gone from storage; one whose room is over gets no event any more."""
+        if self._give_up(request_id, VANISHED):
+            return True
+        self._rooms.failures.whys[request_id] = VANISHED
+        return False
 
     def ended(self, request_id: str) -> None:
         """Close the room; a peer that still waits is told."""
@@ -148,31 +142,17 @@ class PeerSide:
         rooms = [room for room in self._rooms if room.registered and not room.told]
         if self._rooms.has_events or self._wire.frames or any(room.is_busy for room in rooms):
             return self._polled_ns + POLL_NS
-        deadlines = [self._deadline_ns(room) for room in rooms]
-        if self._arrivals.waits_for_leader:
-            deadlines.append(self._polled_ns + LOOK_NS)
-        return min(deadlines, default=None)
-
-    def _deadline_ns(self, room: Room) -> int:
-        """Return when a room has waited too long for the peer; the next look where it does not wait for it."""
-        if (wait := self._waits_for(room)) is None:
-            return self._polled_ns + LOOK_NS
-        return room.since_ns + wait[1] + 1
-
-    def _waits_for(self, room: Room) -> tuple[str, int] | None:
-        """Return what a room waits for that the peer is to send, and for how long at most; None where for nothing."""
-        if not room.registered or room.is_over:
+        if not rooms and not self._arrivals.waits_for_leader:
             return None
-        if self._role is Role.P:
-            return ("manifest", self._timeouts.bootstrap_ns) if room.stage is Stage.OPEN else None
-        return ("pages", self._timeouts.waiting_ns) if room.asked is not None and not room.has_landed else None
+        return self._patience.next_look_ns(rooms, self._polled_ns)
 
-    def _late(self, room: Room, now_ns: int) -> Why | None:
-        """Return why a room fails that has waited too long for the peer; None while it may wait."""
-        wait = self._waits_for(room)
-        if wait is None or now_ns <= room.since_ns + wait[1]:
-            return None
-        return Why(f"the peer is connected and sent no {wait[0]} within {wait[1] / 1e9:g} s")
+    def _give_up(self, request_id: str, why: Why) -> bool:
+        room = self._rooms.get(request_id)
+        if room is None or room.stage is Stage.DONE:
+            return False
+        if room.stage is not Stage.FAILED:
+            self._rooms.fail(room, why)
+        return True
 
     def _settle(self, room: Room) -> None:
         """Report what a room has come to once nothing of it is in flight."""
