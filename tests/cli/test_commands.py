@@ -164,3 +164,39 @@ def test_record_and_info_count_the_same(tsviz: Tsviz, tmp_path: Path) -> None:
     (row,) = told if isinstance(told, list) else [told]
     assert row["rows"] == part["rows"] == counted["n"] > 100
     assert (row["seconds"], row["rounds"]) == (part["seconds"], part["rounds"])
+
+
+def test_who_did_not_finish_is_said_in_a_line_a_part(tsviz: Tsviz, tmp_path: Path) -> None:
+    """Of three requests one fails on its way and one is beyond D's bound of 19 pages of 16: a line a node, code 0."""
+    workload = tmp_path / "three.jsonl"
+    workload.write_text(
+        '{"id": "a", "arrival_ms": 0, "prompt_tokens": 40, "output_tokens": 8}\n'
+        '{"id": "big", "arrival_ms": 1, "prompt_tokens": 100, "output_tokens": 400}\n'
+        '{"id": "b", "arrival_ms": 2, "prompt_tokens": 30, "output_tokens": 8}\n'
+    )
+    run = ("--scheduler", "twin", "--workload", f"plain:{workload}", "--pages", "20")
+    ended = tsviz("record", *run, "--pd", "--fail-transfer", "b", "--out", tmp_path / "pair")
+    refused = "1 refused: beyond the admission bound (first big: 500 tokens, the bound is 304)"
+    assert ended.code == 0
+    assert [line.partition("pair: ")[2] for line in ended.err.splitlines()[-2:]] == [
+        f"{node}/0: 2 of 3 requests did not finish: 1 failed; {refused}" for node in "PD"
+    ]
+
+
+def test_a_run_that_stalls_says_who_was_left(tsviz: Tsviz, tmp_path: Path) -> None:
+    """A request outgrows its pool, another one waits for its end: both are left when nothing can change any more."""
+    workload = tmp_path / "long.jsonl"
+    workload.write_text(
+        '{"id": "a", "arrival_ms": 0, "prompt_tokens": 20, "output_tokens": 400}\n'
+        '{"id": "z", "after": "a", "prompt_tokens": 20, "output_tokens": 4}\n'
+    )
+    pool = ("--scheduler", "twin", "--pages", "6", "--max-new", "undeclared")
+    ended = tsviz("record", *pool, "--workload", f"plain:{workload}", "--out", tmp_path / "stalled")
+    assert ended.code == 0
+    assert "F/0: 2 of 2 requests did not finish: 1 live and 1 to come when it ended (stalled)" in ended.err
+
+
+def test_a_run_in_which_all_finish_says_nothing_of_it(tsviz: Tsviz, tmp_path: Path) -> None:
+    """Where every request finished there is no such line."""
+    ended = tsviz("record", "--scheduler", "twin", "--workload", "poisson:requests=2", "--out", tmp_path / "fine")
+    assert (ended.code, "did not finish" in ended.err) == (0, False)

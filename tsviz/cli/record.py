@@ -22,6 +22,7 @@ from .ringing import Keepers, nothing_kept, ring_of, ring_options, signals_of
 from .rows import format_option, print_rows
 from .run_options import RunPlan, device_options, node_options, scheduler_options, workload_options
 from .schedulers import NAMES, load_scheduler
+from .unfinished import tell_unfinished
 from .writing import stopped
 
 _PROGRESS_SECONDS = 0.25
@@ -147,6 +148,8 @@ def command(
         tell(f"{out}: {nothing_kept(recording.homes)}")
     for reason, count in requests.skipped.items():
         tell(f"{count} input rows skipped: {reason}")
+    for name, summary in summaries.items():
+        tell_unfinished(out, name, summary)
     print_rows([_summary_row(None if flight else out, name, summary) for name, summary in summaries.items()], form)
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
@@ -182,8 +185,7 @@ def record_model(
     for answer in answers if model["prompts"] else ():
         for line in f"{answer.request_id}: {answer.text}".split("\n"):
             tell(line)
-    for line in recording.failures:
-        tell(f"{out}: {line}")
+    tell_unfinished(out, f"{setup.node}/0", summary, recording.failures)
     share = cost["device_rows_ns"] / max(1, cost["run_ns"])
     tell(f"{out}: recorded; the device's rows took {share:.2%} of the run")
     print_rows([_summary_row(out, f"{setup.node}/0", summary)], form)
