@@ -136,7 +136,12 @@ def _cut_short(folder) -> None:
         (_with_a_wrong_shape, r"/model.safetensors: tensor 'model.norm.weight': expected shape \[32\], found \[33\]"),
         (_cut_short, r"model.safetensors: not a whole safetensors file"),
         (lambda f: (f / "model.safetensors").unlink(), r"expected \*.safetensors files, found none"),
-        (lambda f: (f / "config.json").write_text("{"), r"config.json: cannot be read"),
+        (
+            lambda f: (f / "config.json").write_text("{"),
+            r"config.json: expected a JSON object, found something else: Exp",
+        ),
+        (lambda f: (f / "config.json").write_text("{}"), r"config.json: model_type: expected 'llama', found nothing$"),
+        (lambda f: (f / "config.json").unlink(), r"config.json: cannot be read: No such file or directory$"),
         (
             lambda f: (f / "config.json").write_text('{"model_type": "mamba"}'),
             r"model_type: expected 'llama', found 'm",
@@ -203,7 +208,7 @@ def test_a_broken_checkpoint_ends_a_recording_before_it_starts(folder, breaks, t
     words = ("--scheduler", "twin", "--workload", "poisson:requests=2,rate=9", "--out", out)
     assert tsviz("record", "--model", folder, *words) == 2
     error = capfd.readouterr().err
-    assert error.startswith(f"error: {folder}")
+    assert error.startswith(f"error: --model: {folder}")
     assert "Traceback" not in error
     assert not out.exists()
 

@@ -61,7 +61,7 @@ def test_a_drafts_fields_lie_behind_those_of_full_attention() -> None:
     [
         ("tiny-state", ModelShape("FS"), 3, "expected layers of full attention only, found 'FS'"),
         ("tiny", ModelShape("F", vocabulary=96), 3, "expected the model's vocabulary of 97, found 96"),
-        ("tiny", ModelShape("F"), 1, "expected a decode window of at least 2 tokens, found 1"),
+        ("tiny", ModelShape("F"), 1, "expected a decode window of at least 2 tokens to draft for, found 1"),
     ],
 )
 def test_a_draft_that_cannot_draft_is_told(target, draft, width, told) -> None:
@@ -74,5 +74,5 @@ def test_a_draft_has_fewer_layers_than_its_model() -> None:
     """Of a model of two layers the first one can draft."""
     model = Model(PRESETS["tiny"], seeded_weights(PRESETS["tiny"], 1))
     assert first_layers(model, 1).shape.pattern == "F"
-    with pytest.raises(BadModel, match="expected 1 to 1 of the model's layers, found 2"):
+    with pytest.raises(BadModel, match="expected first:1, of the model's 2 layers, found first:2"):
         first_layers(model, 2)

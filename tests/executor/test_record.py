@@ -102,12 +102,29 @@ def test_a_store_that_takes_no_pages_ends_a_recording(tmp_path, monkeypatch, cap
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--model", "none-such"), "expected one of tiny, "),
+        (("--model", "none-such"), "error: --model: expected one of tiny, "),
         (("--model", "tiny", "--groups", "full:8"), "--groups does not go with --model"),
-        (("--model", "tiny-replay", "--chunk", "8"), "chunk: expected at least 20 tokens a round, found 8"),
-        (("--model", "tiny", "--memory", "1", "--prefix-page", "262144"), "memory budget: expected at least"),
-        (("--model", "tiny", "--draft", "first:2", "--width", "3"), "expected 1 to 1 of the model's layers, found 2"),
-        (("--model", "tiny", "--draft", "tiny"), "draft: expected a decode window of at least 2 tokens, found 1"),
+        (("--model", "tiny-replay", "--chunk", "8"), "error: --chunk: expected at least 20 tokens a round, found 8"),
+        (("--model", "tiny", "--memory", "1", "--prefix-page", "262144"), "error: --memory: expected at least"),
+        (
+            ("--model", "tiny", "--draft", "first:2", "--width", "3"),
+            "error: --draft: expected first:1, of the model's 2 layers, found first:2",
+        ),
+        (
+            ("--model", "tiny", "--draft", "first:x", "--width", "3"),
+            "error: --draft: expected first:N with a number of",
+        ),
+        (
+            ("--model", "tiny", "--draft", "none-such", "--width", "3"),
+            "error: --draft: expected first:N, one of tiny, ",
+        ),
+        (("--model", "tiny", "--draft", "tiny-state", "--width", "3"), "error: --draft: expected layers of full"),
+        (("--model", "tiny", "--draft", "tiny"), "--draft needs --width 2 or more: it says what a wide decode step"),
+        (("--model", "tiny", "--prompt", "hi"), "--model needs either --workload or --prompt, found both"),
+        (
+            ("--model", "tiny", "--storage", "--store", "pages"),
+            "error: --storage needs --host-pages 2 or more, since it lies behind the host tier; found 0",
+        ),
         (
             ("--model", "tiny", "--pages", "3"),
             "pool: 2 LCM blocks hold requests of up to 32 tokens, and the",
@@ -139,7 +156,7 @@ def test_a_gpu_that_is_not_there_is_told_before_anything_is_written(monkeypatch,
     """`--streams cuda` on a machine without a GPU is one sentence."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert tsviz(*RECORD, "--streams", "cuda", "--out", tmp_path / "x") == 2
-    assert "there is no CUDA device here" in capfd.readouterr().err
+    assert "error: --streams: there is no CUDA device here" in capfd.readouterr().err
     assert not (tmp_path / "x").exists()
 
 

@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -56,6 +57,7 @@ NO_FRAMES = {
     "a number without end": framed(b'{"room": ' + b"9" * 5000 + b"}"),
     "nested without end": framed(b"[" * 100_000),
     "a body beyond all bounds": framed(b"{}", 0xFFFFFFFF),
+    "a web server": b"HTTP/1.1 404 Not Found\r\n\r\n",
 }
 
 
@@ -236,3 +238,42 @@ def test_a_peer_that_is_not_there_is_said_and_nothing_is_written(tmp_path, capsy
         assert tsviz(*COMMON, "--workload", SHORT, *where) == 2
         assert told in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def _dial(port: int) -> socket.socket:
+    """Connect to who listens, or soon will."""
+    while True:
+        with contextlib.suppress(ConnectionRefusedError):
+            return socket.create_connection(("127.0.0.1", port), timeout=20)
+        time.sleep(0.005)
+
+
+def test_who_is_no_node_is_sent_away_and_the_peer_still_waited_for() -> None:
+    """A web client gets an answer that says what this is, one hangs up, one speaks TLS; then the peer is taken."""
+    port, told, wires = free_port(), list[str](), list[Wire]()
+    node = threading.Thread(target=lambda: wires.append(listen("127.0.0.1", port, told.append)), daemon=True)
+    node.start()
+    with _dial(port) as web:
+        web.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        answer = b"".join(iter(lambda: web.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"It speaks to the other node of its pair" in answer
+    _dial(port).close()
+    with _dial(port) as tls:
+        tls.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01")
+        with contextlib.suppress(ConnectionResetError):  # of what it said nothing was read
+            assert tls.recv(1) == b""
+    peer = connect("127.0.0.1", port)
+    say(peer, facts(), 64)
+    node.join(timeout=20)
+    assert hear(wires[0], facts()) == 64
+    assert told == [f"127.0.0.1 {did}" for did in ("speaks HTTP", "hung up", "speaks TLS")]
+    for wire in (peer, *wires):
+        wire.close()
+
+
+def test_a_web_server_at_the_other_end_is_named(raw) -> None:
+    """What begins as an answer of HTTP is said to be that, not a frame of half a gigabyte."""
+    bare, wire = raw
+    bare.sendall(b"HTTP/1.1 404 Not Found\r\n\r\n")
+    assert ended(wire) == "what came is no frame: it is HTTP; expected another node"

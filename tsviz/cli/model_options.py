@@ -75,6 +75,7 @@ MODEL_NAMES = (
     "peer", "layerwise", "page_crcs",
 )  # fmt: skip
 """The parameters that these options fill."""
+_LEAST_WIDTH = 2
 _SIMULATED = (
     "groups", "round_ms", "token_us", "page_us", "ack_ms", "lost_acks", "failed_loads", "acceptance", "stored",
     "vanish", "pd", "ranks", "perturb", "abort_ms", "replay_tokens", "kv_events",
@@ -95,7 +96,13 @@ def check_model_options(context: click.Context, model: Mapping[str, Any], worklo
             raise click.MissingParameter(ctx=context, param_hint="'--workload'", param_type="option")
         return
     if (workload is None) == (not model["prompts"]):
-        raise click.UsageError("--model needs either --workload or --prompt")
+        found = "neither" if workload is None else "both"
+        raise click.UsageError(f"--model needs either --workload or --prompt, found {found}")
+    if model["draft"] is not None and context.params["width"] < _LEAST_WIDTH:
+        raise click.UsageError(
+            f"--draft needs --width {_LEAST_WIDTH} or more: it says what a wide decode step verifies, found"
+            f" {context.params['width']}"
+        )
     if given("store") != given("storage"):
         raise click.UsageError("--store and --storage go together: a model's storage tier is a folder of files")
     if (model["node"] is None) != (model["peer"] is None):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tsviz.engine.configs import Role
 
 from .exit_codes import CliError, ExitCode
+from .output import tell
 
 if TYPE_CHECKING:
     from tsviz.cli.model_setup import ModelSetup
@@ -25,6 +26,10 @@ def address_of(peer: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def _tell_other(did: str) -> None:
+    tell(f"{did}: that is no node of a pair; still waiting for node D")
+
+
 class Peer(NamedTuple):
     """The wire to a peer that this node is paired with, and whom both let in."""
 
@@ -36,18 +41,18 @@ def connected(setup: ModelSetup) -> Peer | None:
     """Return the peer that is there and can be paired with; None for an engine of its own. Raises CliError."""
     if setup.node == "F":
         return None
-    from tsviz.executor.greeting import OtherPeer, common_gate, facts_of, hear, say
+    from tsviz.executor.greeting import OtherPeer, Unlike, common_gate, facts_of, hear, say
     from tsviz.executor.wire import CONNECT_SECONDS, connect, listen
 
     host, port = address_of(setup.options["peer"])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # there is no round yet that it could end behind
     try:
-        wire = (listen if setup.node == "P" else connect)(host, port)
+        wire = listen(host, port, _tell_other) if setup.node == "P" else connect(host, port)
     except TimeoutError as error:
         who = "nobody connected" if setup.node == "P" else "nobody answered"
         raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {who} within {CONNECT_SECONDS:.0f} s") from error
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or error
+        why = str(getattr(error, "strerror", None) or error).partition(" (while ")[0]
         raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {why}") from error
     finally:
         signal.signal(signal.SIGINT, before)
@@ -57,8 +62,9 @@ def connected(setup: ModelSetup) -> Peer | None:
         of_peer = hear(wire, facts)
     except OtherPeer as error:
         wire.close()
-        raise CliError(
-            ExitCode.USAGE, f"--peer {host}:{port}: {error}", "give both nodes the same options and the same model"
-        ) from error
+        other = "D" if setup.node == "P" else "P"
+        same = "give both nodes the same options and the same model"
+        hint = same if isinstance(error, Unlike) else f"is it node {other} that is at the other end?"
+        raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {error}", hint) from error
     width = max(1, setup.sized.scheduler.decode_input_tokens)
     return Peer(wire, common_gate(Role(setup.node), setup.most_tokens, of_peer, width))

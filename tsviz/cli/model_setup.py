@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tsviz.engine.configs import Role
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from tsviz.executor.models import LoadedModel
     from tsviz.executor.store import PageStore
 
+_OPTIONS = {
+    "model": "--model", "draft": "--draft", "chunk": "--chunk", "memory budget": "--memory",
+    "pool": "--pages, --host-pages, --memory",
+}  # fmt: skip
+"""Where an error begins with what is wrong, how that is given here."""
 _DEFAULT_MIB = 256
 _WORKSPACE_BYTES = 1 << 20
 
@@ -49,12 +55,15 @@ class ModelSetup:
             if device == "cuda":
                 from tsviz.executor.cuda import require_gpu
 
-                require_gpu()
-            self.loaded: LoadedModel = load_model(
-                options["model"], seed=plan.workload.seed, dtype=options["dtype"], fast=options["mode"] == "fast",
-                device=device,
-            )  # fmt: skip
-            drafts = self._load_draft(device)
+                with _of("--streams"):
+                    require_gpu()
+            with _of("--model"):
+                self.loaded: LoadedModel = load_model(
+                    options["model"], seed=plan.workload.seed, dtype=options["dtype"], fast=options["mode"] == "fast",
+                    device=device,
+                )  # fmt: skip
+            with _of("--draft"):
+                drafts = self._load_draft(device)
             self.draft = None if drafts is None else drafts.model
             self.draft_weights = "" if drafts is None else drafts.weights
             self.sized = self._size(pages_given=pages_given)
@@ -64,7 +73,7 @@ class ModelSetup:
             )
             self.store = self._open_store()
         except (BadModel, NoMemory, ValueError) as error:
-            raise CliError(ExitCode.USAGE, str(error)) from error
+            raise CliError(ExitCode.USAGE, _by_option(str(error))) from error
         except MemoryError as error:
             pages = f"{plan.scheduler.num_device_pages:,} device and {plan.scheduler.num_host_pages:,} host pages"
             raise CliError(ExitCode.USAGE, f"there is no memory for {pages}") from error
@@ -152,3 +161,20 @@ class ModelSetup:
         port = SchedulerPort(self.module, sized.scheduler.build(self.module))
         self.most_tokens = port.max_single_request_tokens()
         return sized
+
+
+@contextmanager
+def _of(option: str) -> Iterator[None]:
+    """Name the option whose value is wrong, where the error does not."""
+    from tsviz.executor.shape import BadModel
+
+    try:
+        yield
+    except BadModel as error:
+        words = _by_option(str(error))
+        raise BadModel(words if words.startswith("--") else f"{option}: {words}") from error
+
+
+def _by_option(words: str) -> str:
+    what, colon, rest = words.partition(":")
+    return _OPTIONS.get(what, what) + colon + rest

@@ -23,6 +23,8 @@ _MOST = 2**31 - 1
 
 _MOST_HELD = 1 << 20
 """Of what a scheduler makes one by one when it is built: request slots, the places of a prefix page."""
+_LEAST_HOST_PAGES = 2
+"""The null page and one that holds something."""
 MOST_RANKS = 1024
 """Every rank is a scheduler and a part of the bundle in this one process: a MiB or more, and a dozen open files."""
 
@@ -181,6 +183,12 @@ class RunPlan:
         link = LinkOptions(
             seed=seed, failed_transfer_rate=o["transfer_failures"], failed_transfers=frozenset(o["fail_transfer"])
         )
+        if o["storage"] and o["host_pages"] < _LEAST_HOST_PAGES:
+            raise CliError(
+                ExitCode.USAGE,
+                f"--storage needs --host-pages {_LEAST_HOST_PAGES} or more, since it lies behind the host tier;"
+                f" found {o['host_pages']}",
+            )  # fmt: skip
         if not o["pd"] and (o["transfer_failures"] or o["fail_transfer"]):
             raise CliError(
                 ExitCode.USAGE, "--transfer-failures and --fail-transfer need --pd: only a pair has transfers"

@@ -33,13 +33,17 @@ def check_draft(target: ModelShape, draft: ModelShape, width: int) -> None:
     if draft.vocabulary != target.vocabulary:
         raise BadModel(f"draft: expected the model's vocabulary of {target.vocabulary}, found {draft.vocabulary}")
     if width < 2:
-        raise BadModel(f"draft: expected a decode window of at least 2 tokens, found {width}")
+        raise BadModel(f"draft: expected a decode window of at least 2 tokens to draft for, found {width}")
 
 
 def first_layers(model: Model, layers: int) -> Model:
     """Return a model's first layers, with its own head, as a draft of it. Raises BadModel."""
-    if not 0 < layers < len(model.shape.pattern):
-        raise BadModel(f"draft: expected 1 to {len(model.shape.pattern) - 1} of the model's layers, found {layers}")
+    of = len(model.shape.pattern)
+    if not 0 < layers < of:
+        some = {1: "a model of more than 1 layer to take some of", 2: "first:1, of the model's 2 layers"}.get(
+            of, f"first:1 to first:{of - 1}, of the model's {of} layers"
+        )
+        raise BadModel(f"draft: expected {some}, found first:{layers}")
     shape = replace(model.shape, pattern=model.shape.pattern[:layers], narrow=False)
     weights = model.weights
     return replace(

@@ -30,7 +30,11 @@ Facts = dict[str, str | int]
 
 
 class OtherPeer(Exception):
-    """A peer that this node cannot be paired with; names what differs, here and there."""
+    """A peer that this node cannot be paired with; the message says why."""
+
+
+class Unlike(OtherPeer):
+    """A node that is made otherwise; names what differs, here and there."""
 
 
 def facts_of(sized: SizedPool, model: Model, draft: Model | None = None) -> Facts:
@@ -88,7 +92,7 @@ def hear(wire: Wire, facts: Facts, patience_s: float = 30.0) -> int:
         wire.end("expected a hello first")
         raise OtherPeer(f"expected a hello from the peer, found {repr(head.get('kind'))[:60]}")
     if differing := [name for name, value in facts.items() if theirs.get(name) != value]:
-        raise OtherPeer(
+        raise Unlike(
             "the peer is another one: " + "; ".join(_difference(n, facts[n], theirs.get(n)) for n in differing)
         )
     most_tokens = head.get("most_tokens")

@@ -51,15 +51,19 @@ class HfConfig:
 
     def bad(self, name: str, expected: str, found: object) -> BadModel:
         """Return the error that names file, field, what was expected and what was found."""
-        return BadModel(f"{self.where}: {name}: expected {expected}, found {found!r}")
+        return BadModel(
+            f"{self.where}: {name}: expected {expected}, found {'nothing' if found is None else repr(found)}"
+        )
 
 
 def read_config(path: Path) -> HfConfig:
     """Return what the file holds. Raises BadModel."""
     try:
         read = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise BadModel(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise BadModel(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadModel(f"{path}: expected a JSON object, found something else: {error}") from error
     if not isinstance(read, dict):
         raise BadModel(f"{path}: expected a JSON object, found {type(read).__name__}")
     return HfConfig(read, str(path))

@@ -52,5 +52,5 @@ def check_memory(sized: SizedPool, device: str, most_tokens: int) -> None:
         if free is not None and need > max(0, free - HEADROOM_BYTES):
             raise NoMemory(
                 f"{what} memory: pools and slots need {need:,} bytes, {free:,} are free, {HEADROOM_BYTES:,} of them are"
-                " kept back: fewer pages, a smaller --batch, or less --memory"
+                " kept back: fewer --pages or --host-pages, a smaller --batch, or less --memory"
             )

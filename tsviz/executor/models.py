@@ -54,15 +54,22 @@ def load_draft(name: str, target: Model, *, seed: int, dtype: str, fast: bool, d
     """Return a draft model: `first:N` is the target's first N layers, else a model by name. Raises BadModel."""
     from tsviz.executor.drafting import first_layers
 
-    kind, _, layers = name.partition(":")
-    if kind == "first" and layers.isdecimal():
-        draft = first_layers(target, int(layers))
-        return LoadedModel(draft, weights=weights_digest(draft.weights))
-    return load_model(name, seed=seed, dtype=dtype, fast=fast, device=device)
+    kind, colon, layers = name.partition(":")
+    if kind != "first" or not colon:
+        return load_model(name, seed=seed, dtype=dtype, fast=fast, device=device, what="draft: expected first:N,")
+    if not (layers.isascii() and layers.isdecimal()):
+        raise BadModel(f"draft: expected first:N with a number of the model's layers, found {name!r}")
+    draft = first_layers(target, int(layers[:6]))
+    return LoadedModel(draft, weights=weights_digest(draft.weights))
 
 
-def load_model(name: str, *, seed: int, dtype: str, fast: bool, device: str = "cpu") -> LoadedModel:
-    """Return a model by name, or from a folder (safetensors) or file (GGUF). Raises BadModel, saying what is wrong."""
+def load_model(
+    name: str, *, seed: int, dtype: str, fast: bool, device: str = "cpu", what: str = "model: expected"
+) -> LoadedModel:
+    """Return a model by name, or from a folder (safetensors) or file (GGUF).
+
+    Raises BadModel, saying what is wrong; `what` begins the words of one that is not there.
+    """
     from tsviz.executor.fast import fast_model
 
     number = DTYPES[dtype]
@@ -77,7 +84,7 @@ def load_model(name: str, *, seed: int, dtype: str, fast: bool, device: str = "c
 
         loaded = load_checkpoint(Path(name), number)
     else:
-        raise BadModel(f"model: expected one of {', '.join(names())}, or a path; found {name!r}")
+        raise BadModel(f"{what} one of {', '.join(names())}, or a path that is there; found {name!r}")
     weights = weights_digest(loaded.model.weights)
     model = loaded.model if device == "cpu" else replace(loaded.model, weights=loaded.model.weights.to(device))
     return replace(loaded, model=fast_model(model) if fast else model, weights=weights)

@@ -26,6 +26,20 @@ CONNECT_SECONDS = 30.0
 """How long a node waits for the other one to be there."""
 
 
+_OTHERS = {
+    b"\x16\x03": "TLS",
+    **dict.fromkeys((b"GET ", b"HEAD", b"POST", b"PUT ", b"PATC", b"DELE", b"OPTI", b"CONN", b"HTTP"), "HTTP"),
+    b"SSH-": "SSH",
+}
+"""What others say first."""
+_SILENT_SECONDS = 5.0
+"""How long who has connected may say nothing before it is taken for a peer that is slow."""
+_TO_HTTP = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
+    b"This is `tsviz record --node P`. It speaks to the other node of its pair, `tsviz record --node D`, and no HTTP.\n"
+)
+
+
 class Frame(NamedTuple):
     """One message: what it says, and the bytes that come with it."""
 
@@ -102,6 +116,8 @@ class Wire:
 
     def _frame(self) -> Frame:
         head_bytes, body_bytes = _HEAD.unpack(self._exactly(_HEAD.size))
+        if (other := _spoken(_HEAD.pack(head_bytes, body_bytes))) is not None:
+            raise ValueError(f"it is {other}; expected another node")
         if head_bytes > _MOST_HEAD_BYTES or body_bytes > self.most_body_bytes:
             raise ValueError(
                 f"expected a head of at most {_MOST_HEAD_BYTES:,} and a body of at most {self.most_body_bytes:,} bytes,"
@@ -158,12 +174,42 @@ def wire_pair() -> tuple[Wire, Wire]:
     return Wire(a), Wire(b)
 
 
-def listen(host: str, port: int) -> Wire:
-    """Wait for the peer to connect. Raises OSError."""
+def listen(host: str, port: int, on_other: Callable[[str], None] | None = None) -> Wire:
+    """Wait for the peer to connect; who hangs up or speaks something else is sent away and told of. Raises OSError."""
+    until = time.monotonic() + CONNECT_SECONDS
     with socket.create_server((host, port)) as server:
-        server.settimeout(CONNECT_SECONDS)
-        connection, _ = server.accept()
-    return Wire(connection)
+        while True:
+            server.settimeout(max(0.001, until - time.monotonic()))
+            connection, address = server.accept()
+            if (other := _first_words(connection)) is None:
+                return Wire(connection)
+            if on_other is not None:
+                on_other(f"{address[0]} {other}")
+
+
+def _first_words(connection: socket.socket) -> str | None:
+    """Return what another one than a peer did who has connected, and send it away; None for what may be a peer."""
+    connection.settimeout(_SILENT_SECONDS)
+    try:
+        said = connection.recv(_HEAD.size, socket.MSG_PEEK)
+        other = _spoken(said)
+        if said and other is None:
+            return None
+        with connection:
+            if other == "HTTP":
+                connection.sendall(_TO_HTTP)
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(1 << 16)  # what is not read would have the kernel drop the answer
+    except TimeoutError:
+        return None
+    except OSError:
+        return "hung up"
+    return "hung up" if other is None else f"speaks {other}"
+
+
+def _spoken(said: bytes) -> str | None:
+    """Return the name of another protocol that begins so; None where it may be ours."""
+    return next((name for begin, name in _OTHERS.items() if said.startswith(begin)), None)
 
 
 def connect(host: str, port: int) -> Wire:
