@@ -24,12 +24,11 @@ from typing import Any
 
 os.environ.setdefault("SPDLOG_LEVEL", "off")
 
-import tsviz.executor.wire as wire
 from tests.executor.test_two_processes import COMMON, free_port
 from tsviz.api import open_trace
 from tsviz.cli import model_peer, model_recording, model_setup, recording  # noqa: F401  loaded before nodes are forked
 from tsviz.cli.main import main as tsviz
-from tsviz.executor import engine, greeting, models, peer  # noqa: F401
+from tsviz.executor import engine, greeting, meeting, models, peer, wire  # noqa: F401
 from tsviz.executor.device import ExecutorDevice
 from tsviz.trace.layout import PART_FILE, part_directory
 from tsviz.trace.reader import open_bundle
@@ -104,7 +103,7 @@ def _die(later_s: float) -> None:
 
 def _count(step: Step) -> None:
     """Have a node tell its steps; who waits for it at the start is given less time than a person would."""
-    wire.CONNECT_SECONDS = 5.0
+    meeting.CONNECT_SECONDS = 5.0
 
     def told(owner: Any, name: str, what: Callable[..., str | None]) -> None:
         before = getattr(owner, name)
@@ -116,8 +115,8 @@ def _count(step: Step) -> None:
 
         setattr(owner, name, after)
 
-    told(wire, "listen", lambda *_: "listen")
-    told(wire, "connect", lambda *_: "connect")
+    told(meeting, "listen", lambda *_: "listen")
+    told(meeting, "connect", lambda *_: "connect")
     told(wire.Wire, "send", lambda _, head, *__: f"says {head['kind']}")
     told(wire.Wire, "_take", lambda _, frame: f"hears {frame.head['kind']}")
     told(ExecutorDevice, "execute", lambda _, __, planned: "computes" if planned.request_ids else None)

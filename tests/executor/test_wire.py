@@ -19,11 +19,12 @@ from tests.executor.conftest import tsviz
 from tests.executor.test_two_processes import COMMON, SHORT, free_port
 from tsviz.executor.fast import fast_model
 from tsviz.executor.greeting import OtherPeer, facts_of, hear, say
+from tsviz.executor.meeting import connect, listen
 from tsviz.executor.model import Model
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, size_pool
 from tsviz.executor.weights import seeded_weights
-from tsviz.executor.wire import Wire, connect, listen, wire_pair
+from tsviz.executor.wire import Wire, wire_pair
 
 
 def framed(head: bytes, body_bytes: int = 0) -> bytes:
@@ -232,7 +233,7 @@ def test_a_peer_that_is_no_address_is_refused_before_anything_is_written(peer, t
 
 def test_a_peer_that_is_not_there_is_said_and_nothing_is_written(tmp_path, capsys, monkeypatch) -> None:
     """A prefill node that nobody connects to, and a decode node without one, end in a sentence."""
-    monkeypatch.setattr("tsviz.executor.wire.CONNECT_SECONDS", 0.05)
+    monkeypatch.setattr("tsviz.executor.meeting.CONNECT_SECONDS", 0.05)
     for node, told in (("P", "nobody connected within 0 s"), ("D", "Connection refused")):
         where = ("--node", node, "--peer", f"127.0.0.1:{free_port()}", "--out", tmp_path / "run")
         assert tsviz(*COMMON, "--workload", SHORT, *where) == 2

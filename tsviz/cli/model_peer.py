@@ -42,7 +42,7 @@ def connected(setup: ModelSetup) -> Peer | None:
     if setup.node == "F":
         return None
     from tsviz.executor.greeting import OtherPeer, Unlike, common_gate, facts_of, hear, say
-    from tsviz.executor.wire import CONNECT_SECONDS, connect, listen
+    from tsviz.executor.meeting import CONNECT_SECONDS, connect, listen
 
     host, port = address_of(setup.options["peer"])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # there is no round yet that it could end behind

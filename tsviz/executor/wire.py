@@ -13,17 +13,17 @@ import queue
 import socket
 import struct
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 _HEAD = struct.Struct("<II")
+HEAD_BYTES = _HEAD.size
+"""What a frame begins with: how long its head and its body are."""
 _MOST_HEAD_BYTES = 1 << 20
 _MOST_BODY_BYTES = 1 << 30
 _MOST_WHY = 200
-CONNECT_SECONDS = 30.0
-"""How long a node waits for the other one to be there."""
+_JOIN_SECONDS = 30.0
 
 
 _OTHERS = {
@@ -32,12 +32,6 @@ _OTHERS = {
     b"SSH-": "SSH",
 }
 """What others say first."""
-_SILENT_SECONDS = 5.0
-"""How long who has connected may say nothing before it is taken for a peer that is slow."""
-_TO_HTTP = (
-    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
-    b"This is `tsviz record --node P`. It speaks to the other node of its pair, `tsviz record --node D`, and no HTTP.\n"
-)
 
 
 class Frame(NamedTuple):
@@ -83,11 +77,11 @@ class Wire:
         """Send what is queued and that this is all, then close and join."""
         self.send({"kind": "bye"})
         self._outbox.put(None)
-        self._threads[1].join(timeout=CONNECT_SECONDS)
+        self._threads[1].join(timeout=_JOIN_SECONDS)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._threads[0].join(timeout=CONNECT_SECONDS)
+        self._threads[0].join(timeout=_JOIN_SECONDS)
 
     def _read(self) -> None:
         try:
@@ -116,7 +110,7 @@ class Wire:
 
     def _frame(self) -> Frame:
         head_bytes, body_bytes = _HEAD.unpack(self._exactly(_HEAD.size))
-        if (other := _spoken(_HEAD.pack(head_bytes, body_bytes))) is not None:
+        if (other := other_protocol(_HEAD.pack(head_bytes, body_bytes))) is not None:
             raise ValueError(f"it is {other}; expected another node")
         if head_bytes > _MOST_HEAD_BYTES or body_bytes > self.most_body_bytes:
             raise ValueError(
@@ -174,54 +168,9 @@ def wire_pair() -> tuple[Wire, Wire]:
     return Wire(a), Wire(b)
 
 
-def listen(host: str, port: int, on_other: Callable[[str], None] | None = None) -> Wire:
-    """Wait for the peer to connect; who hangs up or speaks something else is sent away and told of. Raises OSError."""
-    until = time.monotonic() + CONNECT_SECONDS
-    with socket.create_server((host, port)) as server:
-        while True:
-            server.settimeout(max(0.001, until - time.monotonic()))
-            connection, address = server.accept()
-            if (other := _first_words(connection)) is None:
-                return Wire(connection)
-            if on_other is not None:
-                on_other(f"{address[0]} {other}")
-
-
-def _first_words(connection: socket.socket) -> str | None:
-    """Return what another one than a peer did who has connected, and send it away; None for what may be a peer."""
-    connection.settimeout(_SILENT_SECONDS)
-    try:
-        said = connection.recv(_HEAD.size, socket.MSG_PEEK)
-        other = _spoken(said)
-        if said and other is None:
-            return None
-        with connection:
-            if other == "HTTP":
-                connection.sendall(_TO_HTTP)
-                connection.shutdown(socket.SHUT_WR)
-                connection.recv(1 << 16)  # what is not read would have the kernel drop the answer
-    except TimeoutError:
-        return None
-    except OSError:
-        return "hung up"
-    return "hung up" if other is None else f"speaks {other}"
-
-
-def _spoken(said: bytes) -> str | None:
+def other_protocol(said: bytes) -> str | None:
     """Return the name of another protocol that begins so; None where it may be ours."""
     return next((name for begin, name in _OTHERS.items() if said.startswith(begin)), None)
-
-
-def connect(host: str, port: int) -> Wire:
-    """Connect to a peer that listens, or soon will. Raises OSError."""
-    until = time.monotonic() + CONNECT_SECONDS
-    while True:
-        try:
-            return Wire(socket.create_connection((host, port), timeout=CONNECT_SECONDS))
-        except ConnectionRefusedError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
 
 
 def _packed(head: dict[str, Any], body: bytes) -> bytes:
