@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from tsviz.executor.order import check_ops
@@ -34,14 +35,25 @@ def test_its_catalogue_entry_points_at_a_recovery() -> None:
 
 
 def test_its_operations_are_ordered_and_its_tokens_are_not_told() -> None:
-    """No two operations race, each forward of 30 layers is there, and no token or prompt is in the trace."""
+    """No two operations race, no forward's layer is missing, and no token or prompt is in the trace.
+
+    42 forwards have prompts in them and run their 30 layers one by one, 68 are decodes, one step each.
+    """
     part = BUNDLE.parts[0]
     ops = read_ops(part)
     assert check_ops(ops) == []
-    forwards = part.table("forwards").num_rows
-    assert sum(op.kind.value == "layer" for op in ops) == 30 * forwards > 0
+    layers = Counter(op.round for op in ops if op.kind.value == "layer")
+    assert Counter(layers.values()) == {30: 42, 1: 68}
+    assert part.table("forwards").num_rows == 42 + 68
     assert BUNDLE.description["tokens"] == "identity"
     assert all(row["tokens"] is None for row in part.table("events").to_pylist())
+
+
+def test_it_says_what_computed_it() -> None:
+    """Weights by their digest, whose pages they are, and that decodes ran as one step without graphs of a GPU."""
+    device = BUNDLE.meta["device"]
+    assert device["decode"].startswith("one step, no graphs")
+    assert [len(device[name]) for name in ("weights", "page_namespace")] == [64, 64]
 
 
 def test_it_is_looked_at_without_torch() -> None:
