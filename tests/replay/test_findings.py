@@ -418,6 +418,19 @@ def test_a_rank_that_makes_another_plan_is_found(scene: Opener) -> None:
     assert [str(position) for position in one.positions] == ["N/0:2"]
 
 
+def test_logits_that_are_no_numbers_are_found(scene: Opener) -> None:
+    """What a real device said of its rows is a breach where it is no number; a simulated device says nothing."""
+    bundle = _decoding(scene)
+    part = bundle.parts[0]
+    rows = [{"round": r, "row": 0, "request": "A", "submission": 0, "valid_tokens": 8, "fed_tokens": 1,
+             "accepted_tokens": 1, "top2_margin": 0.5, "broken": r > 2} for r in (2, 3, 4)]  # fmt: skip
+    said = pa.Table.from_pylist(rows, schema=part.table("forward_rows").schema)
+    assert check(bundle)["broken_logits"].outcome == "not_found"
+    one = check(bundle, Tampered(part, forward_rows=said))["broken_logits"]
+    assert one.sentence == "logits are no numbers: 2 rows of 'A', the first in round 3"
+    assert (numbers(one), one.check.breach) == ({"rows": 2, "requests": 1}, True)
+
+
 def test_every_check_is_found_somewhere() -> None:
     """Each check has a test of this module in which it finds something."""
     text = Path(__file__).read_text("utf-8").replace('one.check.name != "rank_divergence"', "")

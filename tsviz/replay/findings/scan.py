@@ -15,7 +15,7 @@ from tsviz.replay.why.facts import Facts
 from tsviz.trace.catalogue import CALLS
 from tsviz.trace.reader import Bundle, Part
 
-from . import decided, invariants, recorded, refused, waits
+from . import decided, device, invariants, recorded, refused, waits
 from .kept import Kept
 from .model import BUNDLE, DECIDED, RECORDED, Check, Checked, Ended, NotCheckable, Subject
 
@@ -32,6 +32,8 @@ CHECKS: tuple[Check, ...] = (
     Check("page_breach", "pages break an invariant: one is handed out fresh while another live table holds it, or free,"
           " cached, owned and pinned blocks do not make the pool",
           0, "breaches", DECIDED, invariants.page_breach, breach=True),
+    Check("broken_logits", "a real device's forwards gave logits that are no numbers", 0, "rows", RECORDED,
+          device.broken_logits, breach=True),
     Check("rank_divergence", "ranks of one node make different plans", 0, "ranks", BUNDLE, recorded.rank_divergence),
     _named("livelock", "rows are scheduled, and for many rounds in a row no request's highest computed position rises"
            " and none ends"),
