@@ -9,14 +9,13 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 import tsviz.scheduler.compat as twin
 from tests.executor.rig import Life, live, with_device
 from tests.executor.test_equality import PRESSED
-from tsviz.executor.layout import ByteRange
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import Edge
-from tsviz.executor.order import OrderChecker, check_ops, merged, overlap
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.streams import InlineStreams
 from tsviz.executor.threads import Delays, ThreadStreams
 from tsviz.executor.virtual import Policy, VirtualStreams
+from tsviz.trace.order.checker import OrderChecker, check_ops, merged, overlap
+from tsviz.trace.order.ops import ByteRange, Kind, Op, Stream
 
 torch.set_num_threads(1)
 

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tsviz.executor.order import check_ops
-from tsviz.executor.recorded_ops import read_ops
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
+from tsviz.trace.order.checker import check_ops
+from tsviz.trace.order.recorded import read_ops
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).resolve().parents[2] / "traces"
@@ -36,7 +36,7 @@ def test_its_catalogue_entry_points_at_a_recovery() -> None:
 def test_its_operations_are_ordered_and_its_tokens_are_not_told() -> None:
     """No two operations race, each forward of 30 layers is there, and no token or prompt is in the trace."""
     part = BUNDLE.parts[0]
-    ops = read_ops(part)
+    ops = list(read_ops(part))
     assert check_ops(ops) == []
     forwards = part.table("forwards").num_rows
     assert sum(op.kind.value == "layer" for op in ops) == 30 * forwards > 0

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tsviz.executor.layout import ByteRange
-from tsviz.executor.ops import Op, Stream
+from tsviz.trace.order.ops import ByteRange, Op, Stream
 
 
 @dataclass(frozen=True, slots=True)
