@@ -508,11 +508,27 @@ def test_a_page_that_changed_without_a_writer_is_found() -> None:
     assert one.sentence.startswith(f"page 3 of 'full' (device) changed behind {left['kind']} of round {left['round']}")
 
 
+def test_forwards_that_wait_for_copies_are_found() -> None:
+    """A zeroing that waits for a store as long as all forwards took: half of the device's time is lost."""
+    ops = table_of_live("device_ops").to_pylist()
+    took = sum(f["end_ns"] - f["start_ns"] for f in table_of_live("forwards").to_pylist())
+    zero = next(op for op in ops if op["kind"] == "zero" and ops[op["op"] - 1]["kind"].startswith("store"))
+    store, ready = ops[zero["op"] - 1], max(op["end_ns"] for op in ops[: zero["op"] - 1])
+    ready = max(ready, zero["submit_ns"])
+    ops[store["op"]] |= {"end_ns": ready + took}
+    ops[zero["op"]] |= {"start_ns": ready + took, "end_ns": ready + took, "waits": [store["op"]]}
+    for op in ops[zero["op"] + 1 :]:
+        op |= {"waits": []}
+    one = on_the_device("copy_stalls", device_ops=pa.Table.from_pylist(ops, schema=table_of_live("device_ops").schema))
+    assert numbers(one) == {"stalled_ns": took, "forward_ns": took}
+    assert f"(100.0 %): zero for {store['kind']} {took / 1e6:,.2f} ms (1 time)" in one.sentence
+
+
 def test_a_simulated_device_is_not_asked_for_its_order() -> None:
     """Checks of a real device are made of a trace that has one, and of no other."""
     live, simulated = (open_bundle(TRACES / name).parts[0] for name in ("smollm2-live", "head-of-line"))
     more = {check.name for check in checks_of(live)} - {check.name for check in checks_of(simulated)}
-    assert more == {"device_race", "broken_rows", "lost_tokens", "early_acknowledgement"}
+    assert more == {"device_race", "broken_rows", "lost_tokens", "early_acknowledgement", "copy_stalls"}
 
 
 def test_every_check_is_found_somewhere() -> None:

@@ -155,3 +155,35 @@ def changed_pages(subject: Subject, blocks: int) -> Ended:
         f" {counted(len(changed), 'such block')}",
         (first["round"], changed[-1]["round"]), [], blocks=len(changed),
     )  # fmt: skip
+
+
+STALLS_SQL = """
+SELECT kind, for_kind, count(*)::BIGINT AS times, sum(alone_ns)::BIGINT AS stalled_ns, min(round) AS first_round,
+  max(round) AS last_round
+FROM device_stalls WHERE stream IN ('default', 'exec') AND for_stream IN ('write', 'load', 'peer')
+GROUP BY kind, for_kind ORDER BY stalled_ns DESC, kind, for_kind"""
+FORWARDS_SQL = "SELECT coalesce(sum(end_ns - start_ns), 0)::BIGINT AS forward_ns FROM forwards"
+
+
+def copy_stalls(subject: Subject, percent: int) -> Ended:
+    """Judge: the streams of forwards stood still for copies longer than `percent` of what forwards took.
+
+    Zeroing waits for snapshots of pages that are granted in the same round, forwards for what is loaded: that much is
+    right. A pinned store that is waited for, loads that all come before the first layer, or a slow link cost this.
+    """
+    stalls = ask(subject, STALLS_SQL)
+    stalled, took = sum(row["stalled_ns"] for row in stalls), ask(subject, FORWARDS_SQL)[0]["forward_ns"]
+    share = 100 * stalled // took if took else 0
+    if share <= percent:
+        return Absent("copy_stalls", share, percent)
+    worst = ", ".join(
+        f"{row['kind']} for {row['for_kind']} {row['stalled_ns'] / 1e6:,.2f} ms ({counted(row['times'], 'time')})"
+        for row in stalls[:3]
+    )
+    return found(
+        "copy_stalls",
+        f"forwards stand still for copies: {stalled / 1e6:,.2f} ms beside {took / 1e6:,.2f} ms of forwards"
+        f" ({100 * stalled / took:.1f} %): {worst}",
+        (min(row["first_round"] for row in stalls), max(row["last_round"] for row in stalls)), [],
+        stalled_ns=stalled, forward_ns=took,
+    )  # fmt: skip

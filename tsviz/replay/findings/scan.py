@@ -71,6 +71,8 @@ CHECKS: tuple[Check, ...] = (
           "rounds", DECIDED, decided.readmission),
     Check("low_hit_rate", "the cache gives little of the prefixes that earlier prompts had in common", 50,
           "percent of the possible hits missed", RECORDED, recorded.low_hit_rate),
+    Check("copy_stalls", "the streams of forwards stand still for copies", 10, "percent of what forwards took", DEVICE,
+          device.copy_stalls),
     Check("over_reservation", "headroom is held and not used while admissions are refused for pages", 50,
           "percent of the headroom unused", DECIDED, decided.over_reservation),
 )  # fmt: skip
