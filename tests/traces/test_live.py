@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
@@ -52,3 +54,12 @@ def test_it_is_looked_at_without_torch() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=TRACES.parent, check=False)
     assert (run.returncode, run.stdout) == (0, "")
+
+
+def test_what_it_ran_on_is_told() -> None:
+    """`info` says model, mode and number format, how many operations there are, that none raced, and what that cost."""
+    told = overview(BUNDLE)["device"]
+    assert (told["model"], told["dtype"], told["races"]) == ("smollm2", "float32", 0)
+    assert told["operations"] == len(BUNDLE.parts[0].table("device_ops")) > 0
+    assert re.fullmatch(r"\d\.\d\d % of the run, on the control thread", told["recorder"])
+    assert overview(open_bundle(TRACES / "mixed-stall"))["device"] == {}
