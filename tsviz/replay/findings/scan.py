@@ -32,8 +32,6 @@ CHECKS: tuple[Check, ...] = (
     Check("page_breach", "pages break an invariant: one is handed out fresh while another live table holds it, or free,"
           " cached, owned and pinned blocks do not make the pool",
           0, "breaches", DECIDED, invariants.page_breach, breach=True),
-    Check("device_race", "operations of the device touch the same bytes, one writes, and nothing orders them",
-          0, "pairs of operations", DEVICE, device.device_race, breach=True),
     Check("changed_pages", "a block was found otherwise than the operation before had left it",
           0, "blocks", CHECKSUMS, device.changed_pages, breach=True),
     Check("broken_rows", "logits of a forward are no numbers", 0, "rows", DEVICE, device.broken_rows, breach=True),
@@ -75,8 +73,10 @@ CHECKS: tuple[Check, ...] = (
           device.copy_stalls),
     Check("over_reservation", "headroom is held and not used while admissions are refused for pages", 50,
           "percent of the headroom unused", DECIDED, decided.over_reservation),
+    Check("device_race", "operations of the device touch the same bytes, one writes, and nothing orders them",
+          0, "pairs of operations", DEVICE, device.device_race, breach=True),
 )  # fmt: skip
-"""All checks, most telling first."""
+"""All checks, most telling first, but for the slowest: it looks at every operation of a device."""
 
 BY_NAME = {check.name: check for check in CHECKS}
 

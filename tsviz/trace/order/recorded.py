@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from tsviz.trace.errors import Damaged
 from tsviz.trace.reader import Part
 
@@ -31,17 +33,25 @@ class _Ranges:
     """The ranges of one operation after the other, from a table that is in their order."""
 
     def __init__(self, part: Part) -> None:
-        self._rows = (row for batch in part.batches("device_ranges") for row in batch.to_pylist())
-        self._next: dict[str, Any] | None = next(self._rows, None)
+        self._rows = (row for batch in part.batches("device_ranges") for row in _columns(batch))
+        self._next = next(self._rows, None)
 
     def of(self, op: int) -> tuple[Sequence[ByteRange], Sequence[ByteRange]]:
         """Return what an operation reads and what it writes; operations are asked for in their order."""
         touched: tuple[list[ByteRange], list[ByteRange]] = ([], [])
-        while (row := self._next) is not None and row["op"] <= op:
-            if row["op"] == op:
-                touched[row["writes"]].append(ByteRange(row["space"], row["begin_byte"], row["end_byte"]))
-            self._next = next(self._rows, None)
+        row = self._next
+        while row is not None and row[0] <= op:
+            if row[0] == op:
+                touched[row[1]].append(ByteRange._make(row[2:]))
+            row = next(self._rows, None)
+        self._next = row
         return merged(touched[False]), merged(touched[True])
+
+
+def _columns(batch: pa.RecordBatch) -> Iterator[tuple[int, bool, str, int, int]]:
+    """Yield rows by column: a row as a dictionary takes three times as long."""
+    names = ("op", "writes", "space", "begin_byte", "end_byte")
+    return zip(*(batch[name].to_pylist() for name in names), strict=True)
 
 
 def _known(words: type[_Word], part: Part, row: dict[str, Any], column: str) -> _Word:
