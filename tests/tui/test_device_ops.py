@@ -58,6 +58,12 @@ def test_a_wide_pane_says_what_was_waited_for_and_how_much_was_moved() -> None:
     ]
 
 
+def test_what_a_peer_sends_is_one_line() -> None:
+    """Three receives of one round, from the first one's begin to the last one's end."""
+    ops = [op(n, "peer", "receive", 0, 5 * n, 5 * n + 2, moved_bytes=100) for n in range(3)]
+    assert text(operation_lines(ops, 2 + 8 + 14 + 9 + 12))[1:] == [" peer    receive ×3    ████████████    6.000"]
+
+
 def test_times_that_cannot_be_stay_within_the_axis() -> None:
     """An operation of a damaged trace that ended before it began has one cell."""
     (_, line) = operation_lines([op(0, "exec", "layer", 9, 5, 2)], 60)

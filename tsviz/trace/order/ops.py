@@ -57,6 +57,9 @@ class Kind(Enum):
     SEND = "send"
 
 
+_FROM_ELSEWHERE = frozenset((Kind.ZERO, Kind.LOAD, Kind.FETCH, Kind.RECEIVE))
+
+
 @dataclass(slots=True, eq=False)
 class Op:
     """One operation of a stream; its completion is its event. Times are on the run's clock, -1 until known.
@@ -81,8 +84,8 @@ class Op:
 
     @property
     def moved_bytes(self) -> int:
-        """How many bytes it reads; writes, where it loads or zeroes."""
-        touched = self.writes if self.kind in (Kind.LOAD, Kind.ZERO) else self.reads
+        """How many bytes it reads; writes, where it clears them or brings them from elsewhere."""
+        touched = self.writes if self.kind in _FROM_ELSEWHERE else self.reads
         if isinstance(touched, RangeColumns):
             begins, ends = touched.columns()
             return int((ends - begins).sum())

@@ -23,7 +23,7 @@ _REQUEST_CELLS = 14
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Operations of one kind on one stream for one thing: a forward's layers, the layers of a load."""
+    """Operations of one kind on one stream for one thing: a forward's layers, those of a load, what a peer sends."""
 
     ops: tuple[DeviceOperation, ...]
 
@@ -32,7 +32,7 @@ class _Run:
         """The kind, with the layers."""
         first, last = self.ops[0], self.ops[-1]
         if first.layer is None:
-            return first.kind
+            return first.kind if len(self.ops) == 1 else f"{first.kind} ×{len(self.ops):,}"
         layers = f"{first.layer}" if len(self.ops) == 1 else f"{first.layer}–{last.layer}"
         return f"{first.kind if len(self.ops) == 1 else first.kind + 's'} {layers}"
 
@@ -48,7 +48,7 @@ def operation_lines(ops: Sequence[DeviceOperation], width: int) -> list[Line]:
         return []
     runs: dict[tuple[object, ...], list[DeviceOperation]] = {}
     for op in ops:
-        runs.setdefault((op.stream, op.kind, op.op_id, op.op if op.layer is None else None), []).append(op)
+        runs.setdefault((op.stream, op.kind, op.op_id, op.layer is None), []).append(op)
     first, last = min(op.submit_ns for op in ops), max(op.end_ns for op in ops)
     kinds = {op.op: op.kind for op in ops}
     waits_cells = 14 if width >= _FROM_WIDTH_WAITS else 0
