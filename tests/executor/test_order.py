@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 import tsviz.scheduler.compat as twin
 from tests.executor.rig import Life, live, with_device
 from tests.executor.test_equality import PRESSED
+from tests.trace.test_order import operation
 from tsviz.executor.options import Edge
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.streams import InlineStreams
@@ -100,7 +101,7 @@ def test_threads_with_slow_stores_are_right() -> None:
 def test_workers_run_in_the_order_of_their_events_and_forget_them() -> None:
     """A hundred operations of two workers, each waiting for the one before, run in order, and no event is kept."""
     streams, ran = ThreadStreams(lambda: 0), []
-    ops = [_op(n, (Stream.EXEC, Stream.WRITE)[n % 2], *range(max(0, n - 1), n)) for n in range(100)]
+    ops = [operation(n, (Stream.EXEC, Stream.WRITE)[n % 2], *range(max(0, n - 1), n)) for n in range(100)]
     for op in ops:
         streams.submit(op, lambda op=op: ran.append(op.number))
     streams.wait(ops[-1])
@@ -112,7 +113,7 @@ def test_workers_run_in_the_order_of_their_events_and_forget_them() -> None:
 def test_what_comes_behind_a_failure_does_not_hide_it() -> None:
     """Virtual streams run nothing after an operation that raised, so closing them raises nothing of its own."""
     streams, ran = VirtualStreams(lambda: 0, 1, Policy.LATEST), []
-    first, second = _op(0, Stream.EXEC), _op(1, Stream.EXEC, 0)
+    first, second = operation(0, Stream.EXEC), operation(1, Stream.EXEC, 0)
     streams.submit(first, lambda: 1 // 0)
     streams.submit(second, lambda: ran.append(1))
     with pytest.raises(ZeroDivisionError):

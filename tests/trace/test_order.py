@@ -8,23 +8,23 @@ from tsviz.trace.order.checker import OrderChecker, check_ops, merged, overlap
 from tsviz.trace.order.ops import ByteRange, Kind, Op, Stream
 
 
-def _op(number: int, stream: Stream, *waits: int, reads: int | None = None, writes: int | None = None) -> Op:
+def operation(number: int, stream: Stream, *waits: int, reads: int | None = None, writes: int | None = None) -> Op:
     at = [() if n is None else (ByteRange("device", n, n + 4),) for n in (reads, writes)]
     return Op(number, 1, stream, Kind.LAYER, waits, *at)
 
 
 def test_fifo_events_and_the_host_order_operations() -> None:
     """Of the same bytes: one stream orders, an event orders through a third operation, an end the host saw orders."""
-    first, second = _op(0, Stream.EXEC, writes=8), _op(1, Stream.EXEC, writes=8)
+    first, second = operation(0, Stream.EXEC, writes=8), operation(1, Stream.EXEC, writes=8)
     assert check_ops([first, second]) == []
-    through = [first, _op(1, Stream.WRITE, 0), _op(2, Stream.DEFAULT, 1, writes=8)]
+    through = [first, operation(1, Stream.WRITE, 0), operation(2, Stream.DEFAULT, 1, writes=8)]
     assert check_ops(through) == []
     checker = OrderChecker()
     checker.submitted(first)
     checker.observed(0)
-    checker.submitted(_op(1, Stream.WRITE, reads=8))
+    checker.submitted(operation(1, Stream.WRITE, reads=8))
     assert checker.races == []
-    assert len(check_ops([first, _op(1, Stream.WRITE, reads=8)])) == 1
+    assert len(check_ops([first, operation(1, Stream.WRITE, reads=8)])) == 1
 
 
 def test_what_the_host_saw_end_is_forgotten() -> None:
@@ -34,18 +34,18 @@ def test_what_the_host_saw_end_is_forgotten() -> None:
     """
     checker = OrderChecker()
     for number in range(101):
-        checker.submitted(_op(number, Stream.EXEC if number else Stream.LOAD, writes=8 * number))
+        checker.submitted(operation(number, Stream.EXEC if number else Stream.LOAD, writes=8 * number))
         checker.observed(number)
-    checker.submitted(_op(101, Stream.EXEC))
+    checker.submitted(operation(101, Stream.EXEC))
     assert list(checker._clocks) == [101]
-    checker.submitted(_op(102, Stream.WRITE, reads=8 * 50))
+    checker.submitted(operation(102, Stream.WRITE, reads=8 * 50))
     assert checker.races == []
 
 
 def test_readers_do_not_race() -> None:
     """Two reads of the same bytes need no order; a byte that only one touches needs none either."""
-    assert check_ops([_op(0, Stream.EXEC, reads=8), _op(1, Stream.WRITE, reads=8)]) == []
-    assert check_ops([_op(0, Stream.EXEC, writes=8), _op(1, Stream.WRITE, writes=12)]) == []
+    assert check_ops([operation(0, Stream.EXEC, reads=8), operation(1, Stream.WRITE, reads=8)]) == []
+    assert check_ops([operation(0, Stream.EXEC, writes=8), operation(1, Stream.WRITE, writes=12)]) == []
 
 
 def test_ranges_are_merged_and_compared_by_space() -> None:
