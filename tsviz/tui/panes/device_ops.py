@@ -18,7 +18,7 @@ _ROLES = {
     "backup": "transfer", "land": "accent", "receive": "accent", "send": "accent", "commit": "dim",
 }  # fmt: skip
 """How an operation is drawn; what is not here is part of a forward."""
-_REQUEST_CELLS = 14
+_REQUEST_CELLS, _NUMBERS_CELLS = 14, 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +103,16 @@ def row_lines(rows: Sequence[DeviceRow], width: int) -> list[Line]:
         return []
     broken = sum(row.broken for row in rows)
     said = f"{counted(broken, 'row')} broken " if broken else f"{len(rows):,} "
+    cells = max(min(_REQUEST_CELLS, width - _NUMBERS_CELLS), 4)
     lines = [
         heading(" rows that gave tokens", said, width),
-        clip(Line((Span(f"  {fit('request', _REQUEST_CELLS)} before   fed accepted    margin", "dim"),)), width),
+        clip(Line((Span(f"  {fit('request', cells)} before   fed accepted    margin", "dim"),)), width),
     ]
     for row in rows:
         mark = Span("✗", "bad") if row.broken else Span(" ")
         margin = Span(" no number", "bad") if row.broken else Span(f"{row.top2_margin:>10.4g}", "dim")
         spans = (
-            Span(" "), mark, Span(fit(row.request, _REQUEST_CELLS), "strong"), Span(f"{grouped(row.valid_tokens):>7}"),
+            Span(" "), mark, Span(fit(row.request, cells), "strong"), Span(f"{grouped(row.valid_tokens):>7}"),
             Span(f"{row.fed_tokens:>6}"), Span(f"{row.accepted_tokens:>9}", "accent"), margin,
         )  # fmt: skip
         lines.append(clip(Line(spans), width))
