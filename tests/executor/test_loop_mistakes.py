@@ -22,8 +22,6 @@ from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.slots import Drafter
 from tsviz.executor.store import StoreFaults
 from tsviz.executor.virtual import Policy, VirtualStreams
-from tsviz.replay.findings.scan import BY_NAME, check_part
-from tsviz.trace.reader import open_bundle
 
 torch.set_num_threads(1)
 WIDE = Life(SHARED, "tiny", PoolOptions(mixed=True, overlap_schedule_depth=1, decode_input_tokens=3), 40)
@@ -89,7 +87,7 @@ def test_the_query_of_a_loops_mistake_finds_it_and_nothing_else(number, life, me
 
 
 def test_a_table_of_the_round_before_reads_pages_of_others(tmp_path) -> None:
-    """A request whose pages were swapped goes on reading the old ones, which others are granted; a finding says so."""
+    """A request whose pages were swapped for the cached ones goes on reading the old ones, which others are granted."""
     requests = (
         request("r0", (100, 20), says=9), request("r1", (100, 16), says=9, declared=14),
         request("r2", (101, 8), (200, 8), says=7, declared=14), request("r3", (100, 16), says=14, at_ms=3),
@@ -101,10 +99,6 @@ def test_a_table_of_the_round_before_reads_pages_of_others(tmp_path) -> None:
     stale = with_device(life, faults=frozenset({Fault.STALE_TABLE}))
     assert record(stale, twin, tmp_path / "spoilt").equality.wrong > 0
     assert reveals(QUERIES[9], tmp_path / "spoilt", tmp_path / "clean")
-    for name, outcome in (("spoilt", "found"), ("clean", "not_found")):
-        bundle = open_bundle(tmp_path / name)
-        (checked,) = check_part(bundle, bundle.parts[0], None, [BY_NAME["broken_logits"]])
-        assert checked.outcome == outcome
 
 
 def test_answers_of_storage_that_outlive_their_round_are_found(tmp_path, monkeypatch) -> None:
