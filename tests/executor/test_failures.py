@@ -107,6 +107,11 @@ def test_an_ordered_store_that_nothing_waits_for_costs_tokens_only_while_copies_
     assert live(spoilt, twin).equality.wrong > 0
 
 
+def test_a_slot_that_is_not_reset_costs_no_token() -> None:
+    """Entry 21: a completing chunk writes its slot's inputs anew, and candidates are verified."""
+    assert live(with_device(WIDE, faults=frozenset({Fault.SLOT_KEPT})), twin).equality.is_exact
+
+
 def test_replayed_rows_that_see_too_much_cost_tokens_where_the_window_is_declared_too_short(clean, tmp_path) -> None:
     """Entry 11: declared as its layers need it no token is wrong, and the query finds it; too short, four requests are.
 
