@@ -32,7 +32,7 @@ from tsviz.executor.options import DeviceOptions
 from tsviz.executor.patience import PeerTimeouts
 from tsviz.executor.peer import PeerSide
 from tsviz.executor.rooms import Room
-from tsviz.executor.shape import PRESETS
+from tsviz.executor.shape import PRESETS, ModelShape
 from tsviz.executor.sizing import PoolOptions, SizedPool, size_pool, with_role
 from tsviz.executor.store import PageStore, StoreFaults
 from tsviz.executor.streams import InlineStreams, Streams
@@ -51,7 +51,8 @@ class Pair:
     """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options.
 
     `hears` makes of a frame that a node's peer sent those that the node hears; `delayed` are a node's own requests,
-    the same ones at another time. `stores` are where a node's storage tier lies: the same folder, or one each.
+    the same ones at another time. The nodes of `stores` have a host tier, and pages in that folder: the same one, or
+    one each.
     """
 
     model: str = "tiny"
@@ -102,6 +103,11 @@ class Paired:
         return dict(self.d.loop._remote.failures.counts)  # type: ignore[union-attr]
 
     @property
+    def is_freed(self) -> bool:
+        """Whether nothing is left on either node, and no guard page was written."""
+        return all(e.port.sizes()[:4] == (0, 0, 0, 0) and e.arena.null_parent_is_zero() for e in (self.d, self.p))
+
+    @property
     def races(self) -> set[str]:
         """The edges that are missing on either node."""
         return {race.edge for engine in (self.d, self.p) for race in engine.device.checker.races}
@@ -137,12 +143,9 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
         fit_vocabulary(Workload(given, {}), shape.vocabulary).requests
         for given in (pair.requests, *(pair.delayed.get(role, pair.requests) for role in (Role.D, Role.P)))
     )
-    sized = size_pool(
-        shape, pair.pool, parents=pair.parents, host_parents=pair.host_parents, element_bytes=4,
-        draft=None if draft is None else draft.shape,
-    )  # fmt: skip
+    pools = {role: _sized(pair, role, None if draft is None else draft.shape) for role in (Role.D, Role.P)}
     arrivals = {Role.D: Arrivals(on_d), Role.P: Arrivals(on_p, follows_only=True)}
-    most = {role: _most_tokens(pair.scheduler, with_role(sized, role)) for role in (Role.D, Role.P)}
+    most = {role: _most_tokens(pair.scheduler, sized) for role, sized in pools.items()}
     engines: list[Engine] = []
     writers: list[BundleWriter] = []
     for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
@@ -152,15 +155,16 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
             writer, watcher = BundleWriter(out / role.value, meta={"command": ["tsviz"]}), TraceSink()
             module = _recorded(pair.scheduler, writer, watcher, role, clock)
             writers.append(writer)
+        sized = pools[role]
         engine = Engine(
-            module, placed, with_role(sized, role), arrivals[role], clock,
+            module, placed, sized, arrivals[role], clock,
             EngineOptions(device=device, max_rounds=4000),
             remote=lambda e, role=role, wire=wire: PeerSide(
                 role, wire, e.device, e.arena, shape, clock, arrivals[role], pair.timeouts, layerwise=pair.layerwise
             ),
             aborts=pair.aborts if role is Role.D else (), streams=pair.streams(clock.now_ns), draft=draft,
             store=(
-                PageStore(pair.stores[role], pair.model, sized.layout.signature, pair.store_faults)
+                PageStore(pair.stores[role], f"{pair.model}:3", sized.layout.signature, pair.store_faults)
                 if role in pair.stores
                 else None
             ),
@@ -182,6 +186,16 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
         for writer in writers:
             writer.close({"parts": {}, "error": None})
     return Paired(model, requests, *engines, *(engine.loop.summary(*ending) for engine in engines))
+
+
+def _sized(pair: Pair, role: Role, draft: ModelShape | None) -> SizedPool:
+    has_tiers = role in pair.stores or not pair.pool.storage
+    pool = pair.pool if has_tiers else replace(pair.pool, storage=False)
+    sized = size_pool(
+        PRESETS[pair.model], pool, parents=pair.parents, host_parents=pair.host_parents if has_tiers else 0,
+        element_bytes=4, draft=draft,
+    )  # fmt: skip
+    return with_role(sized, role)
 
 
 def _most_tokens(scheduler: Any, sized: SizedPool) -> int:

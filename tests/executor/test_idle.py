@@ -24,12 +24,12 @@ from tsviz.engine.summary import EndReason
 from tsviz.executor.clock import MonotonicClock
 from tsviz.executor.engine import Engine, EngineOptions
 from tsviz.executor.model import Model
-from tsviz.executor.ops import Kind
 from tsviz.executor.options import DeviceOptions
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, size_pool
 from tsviz.executor.threads import Delays, ThreadStreams
 from tsviz.executor.weights import seeded_weights
+from tsviz.trace.order.ops import Kind
 
 HOUR_NS = 3_600_000_000_000
 LATE_MS = 250

@@ -14,7 +14,7 @@ from tests.executor.rig import request
 from tsviz.engine.configs import Role
 from tsviz.engine.summary import EndReason
 from tsviz.engine.workloads.model import WorkRequest
-from tsviz.executor.peer import VANISHED
+from tsviz.executor.peer import UNASKED
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.store import StoreFaults
 
@@ -46,8 +46,7 @@ def check(paired: Paired) -> None:
     assert (paired.on_d.reason, paired.on_p.reason) == (EndReason.DRAINED, EndReason.DRAINED)
     assert paired.equality.is_exact, paired.equality
     assert paired.races == set()
-    for engine in (paired.d, paired.p):
-        assert engine.port.sizes()[:4] == (0, 0, 0, 0)
+    assert paired.is_freed
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one store", "two stores"])
@@ -65,18 +64,15 @@ def test_pages_come_back_from_storage_on_either_node(shared, tmp_path) -> None:
 
 
 def test_a_page_that_is_gone_fails_who_needs_it_on_d_and_is_computed_anew_on_p(tmp_path) -> None:
-    """Every page vanishes between the probe and its first read: P computes the prompts, D fails the request alone.
-
-    A Retract would not do on D: the scheduler then has it decode although nobody computes its prompt again.
-    """
+    """Every page vanishes between the probe and its first read: P computes the prompts, D fails who comes back (A5)."""
     run_pair(stored(PRESSED, tmp_path, shared=False))
     spoilt = replace(stored(PRESSED, tmp_path, shared=False), store_faults=StoreFaults(vanish_rate=1.0))
     paired = run_pair(spoilt)
     check(paired)
     assert paired.p.device.counts["storage miss"] > 0
     assert paired.d.device.counts["storage miss"] > 0
-    assert set(paired.failures) == {VANISHED.kind}
-    assert paired.on_d.failed == paired.failures[VANISHED.kind]
+    assert set(paired.failures) == {UNASKED}
+    assert paired.on_d.failed == paired.failures[UNASKED]
     assert paired.on_d.failed + paired.on_d.finished == 5
     assert (paired.on_p.failed, paired.on_p.finished) == (0, 5)
 
@@ -89,5 +85,5 @@ def test_the_real_schedulers_pair_with_a_store_says_the_same(real_scheduler, tmp
         paired = run_pair(replace(stored(pair, tmp_path, shared=True), store_faults=faults))
         check(paired)
         assert paired.on_d.finished + paired.on_d.failed == 4
-        assert set(paired.failures) <= {VANISHED.kind}
+        assert set(paired.failures) <= {UNASKED}
         assert paired.d.device.counts["storage put"] > 0

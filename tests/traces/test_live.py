@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-from tsviz.executor.order import check_ops
-from tsviz.executor.recorded_ops import read_ops
+from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
+from tsviz.trace.order.checker import check_ops
+from tsviz.trace.order.recorded import read_ops
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).resolve().parents[2] / "traces"
@@ -40,7 +42,7 @@ def test_its_operations_are_ordered_and_its_tokens_are_not_told() -> None:
     42 forwards have prompts in them and run their 30 layers one by one, 68 are decodes, one step each.
     """
     part = BUNDLE.parts[0]
-    ops = read_ops(part)
+    ops = list(read_ops(part))
     assert check_ops(ops) == []
     layers = Counter(op.round for op in ops if op.kind.value == "layer")
     assert Counter(layers.values()) == {30: 42, 1: 68}
@@ -64,3 +66,12 @@ def test_it_is_looked_at_without_torch() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=TRACES.parent, check=False)
     assert (run.returncode, run.stdout) == (0, "")
+
+
+def test_what_it_ran_on_is_told() -> None:
+    """`info` says model, mode and number format, how many operations there are, that none raced, and what that cost."""
+    told = overview(BUNDLE)["device"]
+    assert (told["model"], told["dtype"], told["races"]) == ("smollm2", "float32", 0)
+    assert told["operations"] == len(BUNDLE.parts[0].table("device_ops")) > 0
+    assert re.fullmatch(r"\d\.\d\d % of the run, on the control thread", told["recorder"])
+    assert overview(open_bundle(TRACES / "mixed-stall"))["device"] == {}

@@ -191,10 +191,6 @@ class LinkSide:
             self._link.fail(room)
         return room.stage is _Stage.FAILED
 
-    def lost_pages(self, _request_id: str, /) -> bool:
-        """A simulated node retracts where pages are gone; nothing follows."""
-        return False
-
     def ended(self, request_id: str) -> None:
         """Close the room from this side; the peer's request cannot go on without a transfer that was done."""
         room = self._link.rooms[request_id]

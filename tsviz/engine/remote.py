@@ -25,9 +25,6 @@ class RemoteSide(Protocol):
     def abort(self, request_id: str) -> bool:
         """Give up the transfer; True when an event will follow once it has been cancelled and joined."""
 
-    def lost_pages(self, request_id: str, /) -> bool:
-        """Pages of a request are gone from storage: it fails; True when an event will follow."""
-
     def ended(self, request_id: str) -> None:
         """The node's request has ended."""
 

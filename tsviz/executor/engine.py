@@ -91,15 +91,10 @@ class Engine:
                 decode_input_tokens=width, prefill_only=prefill_only, kv_events=scheduler.kv_events,
                 empty_round_ns=options.empty_round_ns, max_rounds=options.max_rounds,
             ),
-            storage=self._keeper() if scheduler.storage else None,
+            storage=StorageKeeper(self.port, self.device) if scheduler.storage else None,
             remote=remote(self) if remote is not None else None,
             aborts=ClientAborts(given) if given else None, observer=observer, stop=options.stop,
         )  # fmt: skip
-
-    def _keeper(self) -> StorageKeeper:
-        names = [group.name for group in self.arena.layout.groups]
-        is_decoder = self.sized.scheduler.role is Role.D
-        return StorageKeeper(self.port, self.device, groups=names if is_decoder else None)
 
     def run(self) -> RunSummary:
         """Run to the end; what the device holds is given back whatever happens."""

@@ -34,8 +34,8 @@ POLL_NS = 1_000_000
 """How soon to look again while operations of our own are to end."""
 ENDED = "ended"
 """Kind of the frame by which D tells that a request has ended, of whatever kind that end is."""
-VANISHED = Why("a page that it needed was gone from storage")
-"""Why a request fails on a decode node: nobody there computes a prompt."""
+UNASKED = "the scheduler takes it up again as if computed (A5 in docs/failures.md)"
+"""Kind of reason: a decode node's request that landed, lost its pages, and that no peer is to compute again."""
 MOST_UNKNOWN_ROOMS = 10_000
 """Rooms that a peer may open before this node has submitted their requests."""
 
@@ -92,6 +92,7 @@ class PeerSide:
     def executed(self, planned: Planned) -> None:
         """D publishes manifests once its pages are zeroed; P sends pages and status."""
         if planned.remote_prefill is not None:
+            self._refuse_returned(planned.remote_prefill)
             self._each(planned.remote_prefill, Stage.OPEN, self._landing.publish)
         if self._layerwise and self._role is Role.P:
             for row, request_id in enumerate(planned.request_ids):
@@ -121,14 +122,12 @@ class PeerSide:
 
     def abort(self, request_id: str) -> bool:
         """Cancel; the failure is reported once nothing is in flight any more."""
-        return self._give_up(request_id, GIVEN_UP)
-
-    def lost_pages(self, request_id: str, /) -> bool:
-        """Fail a request whose pages are gone from storage; one whose room is over gets no event any more."""
-        if self._give_up(request_id, VANISHED):
-            return True
-        self._rooms.failures.whys[request_id] = VANISHED
-        return False
+        room = self._rooms.get(request_id)
+        if room is None or room.stage is Stage.DONE:
+            return False
+        if room.stage is not Stage.FAILED:
+            self._rooms.fail(room, GIVEN_UP)
+        return True
 
     def ended(self, request_id: str) -> None:
         """Close the room; a peer that still waits is told."""
@@ -145,14 +144,6 @@ class PeerSide:
         if not rooms and not self._arrivals.waits_for_leader:
             return None
         return self._patience.next_look_ns(rooms, self._polled_ns)
-
-    def _give_up(self, request_id: str, why: Why) -> bool:
-        room = self._rooms.get(request_id)
-        if room is None or room.stage is Stage.DONE:
-            return False
-        if room.stage is not Stage.FAILED:
-            self._rooms.fail(room, why)
-        return True
 
     def _settle(self, room: Room) -> None:
         """Report what a room has come to once nothing of it is in flight."""
@@ -174,6 +165,15 @@ class PeerSide:
             room = self._rooms[request_id]
             if room.stage is stage:  # else it failed while the row was planned; its end is on the way
                 self._guarded(room, partial(start, room, batch, row))
+
+    def _refuse_returned(self, batch: Batch) -> None:
+        """Fail those that have landed before: the next plan decodes them, and nobody computes what they lost."""
+        rows = zip(batch.request_ids, batch.extend_prefix_lens, batch.prefill_lengths, strict=True)
+        for request_id, begin, end in rows:
+            room = self._rooms[request_id]
+            if room.stage is Stage.DONE:
+                room.told = False
+                self._rooms.fail(room, Why(UNASKED, f"tokens {begin} to {end} are lost"))
 
     def _guarded(self, room: Room, act: Callable[[], None]) -> None:
         try:

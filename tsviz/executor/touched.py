@@ -12,11 +12,12 @@ import numpy as np
 
 from tsviz.executor.crcs import DEVICE, Block
 from tsviz.executor.inputs import ForwardInputs, Row
-from tsviz.executor.layout import ByteRange, GroupLayout, Layout
+from tsviz.executor.layout import GroupLayout, Layout
 from tsviz.executor.options import Fault
 from tsviz.executor.ranges import Edges, LaterRanges, Longs, joined
 from tsviz.executor.shape import KINDS, ModelShape
 from tsviz.executor.states import state_ends
+from tsviz.trace.order.ops import ByteRange
 
 Ranges = LaterRanges | tuple[ByteRange, ...]
 Spans = tuple[Longs, Longs, Longs]
@@ -156,7 +157,7 @@ class Touched:
         column = np.arange(min(table.shape[1], int(last.max()) // g + 1))
         table = table[:, : len(column)]
         begins = column * g
-        reads = (table > 0) & (column >= np.maximum(first - window + 1, seen_from) // g) & (begins <= last)
+        reads = (table >= 0) & (column >= np.maximum(first - window + 1, seen_from) // g) & (begins <= last)
         begin, end = np.maximum(begins, np.maximum(first, floor)) - begins, np.minimum(last + 1 - begins, g)
         writes = (table > 0) & (begin < end)
         return _whole(table[reads], g), (table[writes], begin[writes], end[writes])
