@@ -124,11 +124,13 @@ def test_who_comes_after_a_request_comes_on_both_nodes_when_that_ended_on_d(tmp_
     assert row["came_ns"] > row["ended_ns"]
 
 
-def test_who_comes_after_a_request_comes_although_the_decode_node_is_gone() -> None:
-    """The connection ends before "a" did: on P it fails, "b" comes and fails at once, and nobody waits for ever."""
-    paired = run_pair(Pair(requests=CHAINED, hears={Role.P: lambda _: [Frame({"kind": "what"}, b"")]}))
+def test_who_is_still_to_come_fails_at_once_when_the_peer_is_gone() -> None:
+    """The connection ends before "a" did: "b", which comes after it, and "c", which comes in an hour, fail as well."""
+    late = request("c", (3, 12), at_ms=3_600_000)
+    paired = run_pair(Pair(requests=(*CHAINED, late), hears={Role.P: lambda _: [Frame({"kind": "what"}, b"")]}))
     for summary in (paired.on_p, paired.on_d):
-        assert (summary.reason, summary.failed, summary.not_arrived) == (EndReason.DRAINED, 2, 0)
+        assert (summary.reason, summary.failed, summary.not_arrived) == (EndReason.DRAINED, 3, 0)
+        assert summary.end_ns < 3_600_000_000_000
 
 
 def test_what_is_beyond_either_nodes_bound_is_refused_by_both() -> None:

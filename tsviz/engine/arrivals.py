@@ -85,12 +85,14 @@ class Arrivals:
         for follower in self._followers:
             follower.leader_ended(request_id, now_ns)
 
-    def leader_gone(self, now_ns: int) -> None:
-        """Let everybody arrive now who waits for a leader that will not say anything any more."""
-        for waiting in self._after.values():
-            for request in waiting:
-                self._push(now_ns, request)
+    def hurry(self, now_ns: int) -> None:
+        """Let everybody arrive now: who serves them is gone, and nobody else says when they would."""
+        waiting = [request for requests in self._after.values() for request in requests]
         self._after.clear()
+        self._heap = [(min(at_ns, now_ns), sequence, request) for at_ns, sequence, request in self._heap]
+        heapq.heapify(self._heap)
+        for request in waiting:
+            self._push(now_ns, request)
 
     def _push(self, at_ns: int, request: WorkRequest) -> None:
         heapq.heappush(self._heap, (at_ns, self._sequence, request))

@@ -108,8 +108,8 @@ class PeerSide:
         while self._wire.frames:
             self._take(self._wire.frames.popleft())
         self._polled_ns = now_ns = self._clock.now_ns()
-        if lost is not None and self._arrivals.waits_for_leader:
-            self._arrivals.leader_gone(now_ns)
+        if lost is not None and len(self._arrivals):
+            self._arrivals.hurry(now_ns)
         for room in self._rooms:
             if not room.is_over and lost is not None and not room.has_everything:
                 self._rooms.fail(room, Why("the connection ended", lost))
