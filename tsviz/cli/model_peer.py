@@ -48,9 +48,13 @@ def connected(setup: ModelSetup) -> Peer | None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # there is no round yet that it could end behind
     try:
         wire = listen(host, port, _tell_other) if setup.node == "P" else connect(host, port)
-    except TimeoutError as error:
-        who = "nobody connected" if setup.node == "P" else "nobody answered"
-        raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {who} within {CONNECT_SECONDS:.0f} s") from error
+    except (TimeoutError, ConnectionRefusedError) as error:
+        refused = isinstance(error, ConnectionRefusedError)
+        who = "nobody connected" if setup.node == "P" else "nobody listened" if refused else "nobody answered"
+        raise CliError(
+            ExitCode.USAGE, f"--peer {host}:{port}: {who} within {CONNECT_SECONDS:.0f} s",
+            "start both nodes, P and D, with the same --peer",
+        ) from error  # fmt: skip
     except (OSError, UnicodeError) as error:
         why = str(getattr(error, "strerror", None) or error).partition(" (while ")[0]
         raise CliError(ExitCode.USAGE, f"--peer {host}:{port}: {why}") from error
