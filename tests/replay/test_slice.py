@@ -14,7 +14,8 @@ import pytest
 from tests.trace import lives
 from tsviz.replay.diff.compare import diff
 from tsviz.replay.findings.scan import BY_NAME, check_part
-from tsviz.replay.lost.blame import BEFORE_SLICE, blame, left_out
+from tsviz.replay.lost.blame import blame, left_out
+from tsviz.replay.lost.model import BEFORE_SLICE
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.reexecution.run import NoKeyframe

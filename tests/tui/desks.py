@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tests.tui.fakes import FullView
 from tsviz.replay.diff.sides import Figure, Lane, Met, MetSome, Sides
-from tsviz.replay.lost.blame import Run
 from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
+from tsviz.replay.lost.model import Run
 from tsviz.replay.survey.ask import Extent, HitPlaces, HitTotal, Looked, LostTime, Plan, Progress
 from tsviz.tui.grid import Columns
 from tsviz.tui.language import LanguageLoader

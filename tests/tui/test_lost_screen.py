@@ -11,8 +11,8 @@ from tests.tui.desks import LOST, FakeDesk
 from tests.tui.desks import key as lost_key
 from tests.tui.fakes import FullView
 from tests.tui.helpers import compare, compare_both, rest, screen_text
-from tsviz.replay.lost.blame import Run
 from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
+from tsviz.replay.lost.model import Run
 from tsviz.replay.survey.ask import Extent, Failed, LostTime, Progress
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.causes import CAUSES
@@ -160,7 +160,7 @@ def test_the_title_counts_rounds_from_the_first_that_is_kept() -> None:
 
 def test_every_cause_has_a_mark() -> None:
     """Causes of verdicts and of lost time, none more."""
-    from tsviz.replay.lost.blame import OWN_CAUSES
+    from tsviz.replay.lost.model import OWN_CAUSES
     from tsviz.scheduler.decisions import CAUSES as DECIDED
 
     assert set(CAUSES) == {*DECIDED, *OWN_CAUSES}

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .blame import PHASES, TPOT, Lost, Run, class_of
+from .blame import class_of
+from .model import PHASES, TPOT, Lost, Run
 
 FLEET, CLASS, REQUEST = "fleet", "class", "request"
 VIEWS = (FLEET, CLASS, REQUEST)
@@ -104,3 +105,39 @@ def key_from_json(data: dict[str, Any]) -> LostKey:
 def _phase(data: dict[str, Any]) -> LostPhase:
     causes = tuple(LostCause(**cause | {"run": Run(**cause["run"])}) for cause in data["causes"])
     return LostPhase(**data | {"causes": causes})
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUp:
+    """Time of one cause with one request in the way (`who`; empty: nobody), of how many requests it was in the way."""
+
+    phase: str
+    cause: str
+    who: str
+    time_ns: int
+    span_ns: int
+    """All time of the phase."""
+    requests: int
+
+
+def held_up(lost: Iterable[Lost]) -> list[HeldUp]:
+    """Sum spans by phase, cause and who was in the way; most time first within a phase, whose rows add up to it."""
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    spans: dict[str, int] = {}
+    for one in lost:
+        spans[one.phase] = spans.get(one.phase, 0) + one.span_ns
+        nobody = dict(one.causes)
+        for (cause, who), time_ns in one.behind.items():
+            nobody[cause] -= time_ns
+            _add(sums, (one.phase, cause, who), time_ns)
+        for cause, time_ns in nobody.items():
+            if time_ns:
+                _add(sums, (one.phase, cause, ""), time_ns)
+    found = [HeldUp(*place, time_ns, spans[place[0]], requests) for place, (time_ns, requests) in sums.items()]
+    return sorted(found, key=lambda h: (PHASES.index(h.phase), -h.time_ns, h.cause, h.who))
+
+
+def _add(sums: dict[tuple[str, str, str], list[int]], place: tuple[str, str, str], time_ns: int) -> None:
+    total = sums.setdefault(place, [0, 0])
+    total[0] += time_ns
+    total[1] += 1

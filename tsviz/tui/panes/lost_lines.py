@@ -18,6 +18,7 @@ VIEWS = {"fleet": "Fleet", "class": "Classes", "request": "Requests"}
 PHASES = {
     "ttft": ("time to first token", "request"),
     "tpot": ("time between tokens", "token"),
+    "after_last_token": ("behind the last token of those that did not finish", "request"),
     "no_first_token": ("no first token by the end of the trace", "request"),
     "ended_without_token": ("ended without a first token", "request"),
 }
@@ -157,6 +158,7 @@ def detail(row: tuple[LostPhase, LostCause] | None, width: int) -> Document:
                     Span("  round " if rounds == 1 else "  rounds ", "dim"),
                     Span(where, "position", target),
                     Span(f"  {duration(run.time_ns)}, {counted(rounds, 'round')}"),
+                    *((Span("  behind ", "dim"), Span(shorten(run.behind, 32), "accent")) if run.behind else ()),
                 ),
                 width,
             ),
