@@ -14,7 +14,7 @@ from tests.incidents.scene import Scene
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
 from tsviz.replay.lost.blame import blame, class_of, shares
-from tsviz.replay.lost.keys import held_up
+from tsviz.replay.lost.keys import HOLDER, lost_keys
 from tsviz.replay.lost.model import AFTER, AGAIN, CUT_OFF, OPEN, OWN_CAUSES, TPOT, TTFT, Lost
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.why.answer import facts_of
@@ -134,22 +134,23 @@ def test_who_stands_still_behind_a_token_lost_time_too(shared_indexes: None) -> 
     still = lost["resident", AFTER]
     # The last of the five rounds begins at the end of the trace: they are 8.08 ms and three empty ones of 8 ms.
     assert still.causes == {d.HOLDBACK: 3 * 8_000_000}
-    assert still.behind == {(d.HOLDBACK, "newcomer"): 3 * 8_000_000}
+    assert {who: held.time_ns for who, held in still.behind.items()} == {(d.HOLDBACK, "newcomer"): 3 * 8_000_000}
     wait = lost["newcomer", OPEN]
-    assert wait.behind == {(d.NOTHING_RETRACTABLE, "resident"): 3 * 8_000_000}
+    assert [*wait.behind] == [(d.NOTHING_RETRACTABLE, "resident")]
     assert wait.longest[d.NOTHING_RETRACTABLE].behind == "resident"
 
 
-def test_who_was_in_the_way_adds_up(shared_indexes: None) -> None:
-    """In each phase the rows of who was in the way, nobody's included, are all of its time; r1 sealed five of them."""
+def test_a_holder_has_the_time_that_it_held(shared_indexes: None) -> None:
+    """r1 sealed the door for five requests, 54 rounds at a time; a holder's time is what its causes have with it."""
     part = open_bundle(TRACES / "readmission-seals").parts[0]
     lost = blame(facts_of(part, build_index(part)))
-    rows = held_up(lost)
-    for phase in (TTFT, TPOT):
-        assert sum(row.time_ns for row in rows if row.phase == phase) == sum(
-            one.span_ns for one in lost if one.phase == phase
-        )
-    assert [(row.who, row.requests) for row in rows if row.cause == d.SEALED] == [("r1", 5)]
+    holders = {key.key: key for key in lost_keys(lost) if key.view == HOLDER}
+    for name, key in holders.items():
+        assert key.span_ns == sum(held.time_ns for one in lost for (_, who), held in one.behind.items() if who == name)
+    (first,) = (phase for phase in holders["r1"].phases if phase.phase == TTFT)
+    sealed = next(cause for cause in first.causes if cause.cause == d.SEALED)
+    assert (sealed.request, sealed.run.first_round, sealed.run.last_round) == ("new-1", 195, 248)
+    assert first.spans == 5
 
 
 def test_rows_that_compute_again_are_told_apart(shared_indexes: None) -> None:

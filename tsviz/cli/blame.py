@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +14,7 @@ from .traces import open_place, parse_place, tell_gaps, tell_other_parts, traces
 from .why import decisions_of
 
 if TYPE_CHECKING:
-    from tsviz.replay.lost.keys import LostKey
-    from tsviz.replay.lost.model import Lost
+    from tsviz.replay.lost.keys import LostCause, LostKey
 
 _VIEWS = {"cause": "fleet", "class": "class", "request": "request"}
 
@@ -73,12 +73,13 @@ def command(trace: str, request: str | None, by: str, form: str) -> None:
         elif not unknown:
             tell("no request of this trace has a span to split")
         return
+    keys = lost_keys(lost)
     if by == "holder":
-        print_rows(_by_holder(lost), form)
+        print_rows(_by_holder(keys), form)
         return
     view = REQUEST if request is not None else _VIEWS[by]
     title = "of" if view == "fleet" else view
-    print_rows([row for key in lost_keys(lost) if key.view == view for row in _by_cause(key, title)], form)
+    print_rows([row for key in keys if key.view == view for row in _by_cause(key, title)], form)
 
 
 def _by_cause(key: LostKey, title: str) -> list[dict[str, Any]]:
@@ -87,25 +88,45 @@ def _by_cause(key: LostKey, title: str) -> list[dict[str, Any]]:
         {
             title: "all" if title == "of" else key.key, "span": phase.phase, "cause": cause.cause,
             "time_ns": cause.time_ns, "percent": _percent(cause.time_ns, phase.span_ns),
-            "mean_ns": round(cause.time_ns / phase.per) if phase.per else 0, "requests": phase.spans,
-            "longest_request": cause.request, "longest_from": cause.run.first_round,
-            "longest_to": cause.run.last_round, "longest_behind": cause.run.behind or None,
+            "mean_ns": round(cause.time_ns / phase.per) if phase.per else 0, "requests": phase.spans, **_longest(cause),
+            "longest_behind": cause.run.behind or None,
         }
         for phase in key.phases for cause in phase.causes
     ]  # fmt: skip
 
 
-def _by_holder(lost: list[Lost]) -> list[dict[str, Any]]:
-    """Return a row a span, cause and who was in the way, most time first within a span."""
-    from tsviz.replay.lost.keys import held_up
+def _by_holder(keys: list[LostKey]) -> list[dict[str, Any]]:
+    """Return a row a span, cause and holder, most time first within a span; what nobody held has a row as well."""
+    fleet = next(key for key in keys if key.view == "fleet")
+    rows = []
+    for phase in fleet.phases:
+        held: list[tuple[str | None, LostCause]] = [
+            (key.key, cause) for key in keys if key.view == "holder"
+            for own in key.phases if own.phase == phase.phase for cause in own.causes
+        ]  # fmt: skip
+        theirs = Counter[str]()
+        for _, cause in held:
+            theirs[cause.cause] += cause.time_ns
+        found: list[tuple[str | None, str, int, dict[str, Any]]]
+        found = [(who, cause.cause, cause.time_ns, _longest(cause)) for who, cause in held]
+        nobody = dict.fromkeys(_longest(phase.causes[0]))
+        found += [
+            (None, cause.cause, rest, nobody) for cause in phase.causes if (rest := cause.time_ns - theirs[cause.cause])
+        ]
+        rows += [
+            {
+                "span": phase.phase, "cause": cause, "holder": who, "time_ns": time_ns,
+                "percent": _percent(time_ns, phase.span_ns), **longest,
+            }
+            for who, cause, time_ns, longest in sorted(found, key=lambda f: (-f[2], f[1], f[0] or ""))
+        ]  # fmt: skip
+    return rows
 
-    return [
-        {
-            "span": one.phase, "cause": one.cause, "holder": one.who or None, "time_ns": one.time_ns,
-            "percent": _percent(one.time_ns, one.span_ns), "requests": one.requests,
-        }
-        for one in held_up(lost)
-    ]  # fmt: skip
+
+def _longest(cause: LostCause) -> dict[str, Any]:
+    return {
+        "longest_request": cause.request, "longest_from": cause.run.first_round, "longest_to": cause.run.last_round
+    }  # fmt: skip
 
 
 def _percent(part_ns: int, whole_ns: int) -> float:

@@ -40,7 +40,15 @@ class Run:
     last_round: int
     time_ns: int
     behind: str = ""
-    """Who was in the way in its first round; empty where the verdict names nobody."""
+    """Who was in the way when it began; empty: nobody."""
+
+
+@dataclass(slots=True)
+class Held:
+    """Time that one request was in another's way, and its longest run."""
+
+    time_ns: int
+    longest: Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +65,8 @@ class Lost:
     causes: dict[str, int]
     longest: dict[str, Run] = field(default_factory=dict)
     """The longest run of each cause: where to look."""
-    behind: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Nanoseconds of a cause with somebody in the way, by (cause, who)."""
+    behind: dict[tuple[str, str], Held] = field(default_factory=dict)
+    """The part of a cause with somebody in the way, by (cause, who)."""
 
     @property
     def span_ns(self) -> int:

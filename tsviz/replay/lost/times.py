@@ -12,7 +12,21 @@ from tsviz.replay.why.chain import in_the_way
 from tsviz.replay.why.facts import Facts
 from tsviz.scheduler import decisions as d
 
-from .model import AFTER, AGAIN, AT_ENGINE, BEFORE_PLAN, BEFORE_SLICE, CUT_OFF, OPEN, TPOT, TTFT, UNKNOWN, Lost, Run
+from .model import (
+    AFTER,
+    AGAIN,
+    AT_ENGINE,
+    BEFORE_PLAN,
+    BEFORE_SLICE,
+    CUT_OFF,
+    OPEN,
+    TPOT,
+    TTFT,
+    UNKNOWN,
+    Held,
+    Lost,
+    Run,
+)
 
 
 class _Mark(NamedTuple):
@@ -20,6 +34,20 @@ class _Mark(NamedTuple):
     cause: str
     round: int
     by_verdict: bool = False
+
+
+class _Running:
+    """The run that goes on while the same thing holds."""
+
+    def __init__(self) -> None:
+        self._of: object = None
+        self._run = Run(0, 0, 0)
+
+    def goes_on(self, of: object, who: str, first: int, last: int, held_ns: int) -> Run:
+        """Return the run that the next stretch of time belongs to, that stretch included."""
+        before = self._run if of == self._of else Run(first, last, 0, who)
+        self._of, self._run = of, Run(before.first_round, last, before.time_ns + held_ns, before.behind)
+        return self._run
 
 
 class Times:
@@ -98,24 +126,26 @@ class Times:
         Who is in the way is asked once for each mark of the span.
         """
         begin, end = lost.begin_ns, lost.end_ns
-        open_cause, open_round, open_ns, open_behind = "", 0, 0, ""
+        by_cause, by_who = _Running(), _Running()
         for (since, cause, round_, by_verdict), (until, _, after, _) in zip(
             marks, [*marks[1:], _Mark(end, "", 0)], strict=True
         ):
             held = min(until, end) - max(since, begin)
             if held <= 0:
                 continue
+            who = in_the_way(self._facts, lost.submission, round_) if by_verdict else ""
+            first = self._round_at(begin, round_) if since < begin else round_
+            last = max(after - 1, round_) if until <= end and after else self._round_at(end, round_)
             lost.causes[cause] = lost.causes.get(cause, 0) + held
-            behind = in_the_way(self._facts, lost.submission, round_) if by_verdict else ""
-            if behind:
-                lost.behind[cause, behind] = lost.behind.get((cause, behind), 0) + held
-            if cause != open_cause:
-                open_cause, open_round, open_ns = cause, self._round_at(begin, round_) if since < begin else round_, 0
-                open_behind = behind
-            open_ns += held
-            if cause not in lost.longest or open_ns > lost.longest[cause].time_ns:
-                final = max(after - 1, round_) if until <= end and after else self._round_at(end, round_)
-                lost.longest[cause] = Run(open_round, final, open_ns, open_behind)
+            run = by_cause.goes_on(cause, who, first, last, held)
+            if cause not in lost.longest or run.time_ns > lost.longest[cause].time_ns:
+                lost.longest[cause] = run
+            run = by_who.goes_on((cause, who), who, first, last, held)
+            if who:
+                one = lost.behind.setdefault((cause, who), Held(0, run))
+                one.time_ns += held
+                if run.time_ns > one.longest.time_ns:
+                    one.longest = run
         return lost
 
     def _round_at(self, time_ns: int, least: int) -> int:

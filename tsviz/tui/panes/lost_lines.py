@@ -14,7 +14,7 @@ from tsviz.tui.study import Known
 if TYPE_CHECKING:
     from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
 
-VIEWS = {"fleet": "Fleet", "class": "Classes", "request": "Requests"}
+VIEWS = {"fleet": "Fleet", "class": "Classes", "request": "Requests", "holder": "Holders"}
 PHASES = {
     "ttft": ("time to first token", "request"),
     "tpot": ("time between tokens", "token"),
@@ -84,9 +84,9 @@ def _key(key: LostKey, most_ns: int, number: int, here: bool, width: int) -> Lin
 
 
 def bars(key: LostKey | None, cursor: int, width: int) -> Document:
-    """Return the causes of every phase as bars with share, time, and time a request or token."""
+    """Return the causes of every phase as bars with share, time, and time a request or token; None: a view is empty."""
     if key is None:
-        return Lines(())
+        return Lines((line(Span(" ∅ nobody was in another's way", "dim")),))
     lines: list[Line] = []
     number, focus = 0, None
     for phase in key.phases:
