@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tsviz.replay.figures.stuck import STUCK_ROUNDS
 from tsviz.replay.rows.lifetimes import ENDS, among, column, keys, words
 from tsviz.replay.rows.rows_from import pieces, some
 from tsviz.trace import entries as e
@@ -368,7 +369,7 @@ class Named:
 
 
 NAMED: dict[str, Named] = {
-    "livelock": Named(live_lock, 100, "rounds in a row"),
+    "livelock": Named(live_lock, STUCK_ROUNDS, "rounds in a row"),
     "stall": Named(stall, 2, "empty plans at the end"),
     "retraction_storm": Named(retraction_storm, 20, f"retractions in {STORM_ROUNDS} rounds"),
     "head_of_line": Named(head_of_line, 50, "rounds that passed the first one over"),
