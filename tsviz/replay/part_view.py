@@ -72,7 +72,7 @@ class PartView(OverRounds):
 
     @cached_property
     def _lines(self) -> RequestLines:
-        return RequestLines(self._source, self._states, self._decided)
+        return RequestLines(self._source, self._states, self._decided, self._part.meta.get("starts_at", 1))
 
     @property
     def preparing(self) -> Preparing | None:

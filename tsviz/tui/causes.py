@@ -102,7 +102,7 @@ def cause_text(cause: Cause, round_: int, cells: int) -> str:
     named = cause.words.replace(cause.holder, holder) if cause.holder else cause.words
     short = _SHORT.get(cause.name, "").format(holder=holder or "another")
     waited = round_ - cause.since_round + 1
-    since = f", {waited:,} rounds" if waited > 1 else ""
+    since = f", {waited:,}{'+' if cause.at_least else ''} rounds" if waited > 1 else ""
     needs = f"{named.partition('; ')[0]}){since}" if named.startswith("no pages (") else ""
     ways = (cause.words, named, needs, f"{short}{since}" if short else "", short)
     return fit(next((way for way in ways if way and cell_len(clean(way)) <= cells), short or named), cells)

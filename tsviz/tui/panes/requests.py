@@ -181,4 +181,5 @@ def _cell(request: RequestLine, name: str) -> tuple[str, str]:
         case "age":
             return grouped(request.age_rounds), "dim"
         case _:
-            return (f"{grouped(request.retractions)}", "retracted") if request.retractions else ("·", "dim")
+            more = "+" if request.carried else ""
+            return (f"{grouped(request.retractions)}{more}", "retracted") if request.retractions else ("·", "dim")
