@@ -28,6 +28,7 @@ from tsviz.replay.ring.join import PartRing
 from tsviz.replay.slice import write_slice
 from tsviz.replay.view import open_view
 from tsviz.replay.why.answer import facts_of, why
+from tsviz.replay.why.facts import Said
 from tsviz.replay.why.turns import Turns
 from tsviz.trace import layout
 from tsviz.trace.layout import RING_FILE
@@ -102,7 +103,7 @@ def compare(whole: Told, cut: Told, numbers: Sequence[int], seen: Seen) -> None:
         assert [numbers[s] for s in live] == whole.facts.live(round_)
         for submission in live:
             one, two = whole.facts.verdict(numbers[submission], round_), cut.facts.verdict(submission, round_)
-            assert one is not None and two == replace(one, since_round=max(one.since_round, first))
+            assert one is not None and two == from_cut(one, first, whole.facts.life.submitted[numbers[submission]])
             state = cut.facts.state(submission, round_, behind[1])
             assert state == whole.facts.state(numbers[submission], round_, behind[0])
             seen.retracted += state == "Retracted" and round_ == first
@@ -127,6 +128,12 @@ def compare(whole: Told, cut: Told, numbers: Sequence[int], seen: Seen) -> None:
         assert lines[0] == lines[1]
         owners(whole, cut, round_, numbers)
     pages(whole, cut, first, seen)
+
+
+def from_cut(said: Said, first: int, submitted: int) -> Said:
+    """Return a verdict as a cut from round `first` tells it: from there on, and perhaps longer."""
+    begun = said.since_round <= first
+    return replace(said, since_round=max(said.since_round, first), at_least=bool(begun and submitted < first))
 
 
 def owners(whole: Told, cut: Told, round_: int, numbers: Sequence[int]) -> None:
@@ -232,7 +239,8 @@ def test_verdicts_begin_anew_whatever_index_the_keyframe_came_of(
     cut = Told(folder / "verdicts")
     for submission in cut.facts.live(first):
         old, new = whole.facts.verdict(done.submissions[submission], first), cut.facts.verdict(submission, first)
-        assert old is not None and new == replace(old, since_round=first)
+        submitted = whole.facts.life.submitted[done.submissions[submission]]
+        assert old is not None and new == from_cut(old, first, submitted)
 
 
 def test_why_says_that_a_request_was_away_where_a_slice_begins(wholes: Callable[[int], Told], folder: Path) -> None:
@@ -245,3 +253,4 @@ def test_why_says_that_a_request_was_away_where_a_slice_begins(wholes: Callable[
     cut = Told(folder / "away")
     said = why(cut.facts, cut.turns, gone["victim"], first).paragraph
     assert f"It was retracted before round {first:,}, where this trace begins" in said
+    assert f"It has had none since round {first:,}, where this trace begins, or longer (at least " in said

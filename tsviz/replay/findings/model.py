@@ -59,6 +59,8 @@ class Check:
     scan: Callable[[Subject, int], Ended]
     breach: bool = False
     """Whether the finding breaks an invariant (exit code 6)."""
+    more_on_a_slice: bool = False
+    """Whether decisions, where they are known, decide of a slice what recorded tables leave open."""
 
     def found_from(self, threshold: int) -> str:
         """Return in words what is more than a threshold."""

@@ -13,7 +13,8 @@ from tsviz.query.locked import Limits, Locked
 from tsviz.replay.diff.compare import diff_ranks, first_to_disagree
 from tsviz.replay.rows.lifetimes import among, column, words
 from tsviz.replay.rows.rows_from import pieces, some
-from tsviz.replay.scenario.predicates import NAMED, Absent, Tables, waited_before
+from tsviz.replay.scenario.predicates import NAMED, Absent, Tables, head_of_line, waited_before
+from tsviz.scheduler.states import BOOTSTRAPPING, STATE_NAMES, SUBMITTED
 from tsviz.trace import entries as e
 
 from .model import Ended, NotCheckable, Subject, found, listed, not_on_a_slice, starts_at
@@ -39,14 +40,27 @@ def _ask(subject: Subject, sql: str) -> list[dict[str, Any]]:
 
 def named(name: str, subject: Subject, threshold: int) -> Ended:
     """Judge a named predicate (`predicates.NAMED`)."""
-    ended = NAMED[name].judge(subject.part, threshold)
     first = starts_at(subject.part)
-    if name == "head_of_line" and isinstance(ended, Absent) and first is not None:
-        waits = waited_before(subject.part, first, threshold)
-        if waits:
-            lacks = f"whether {listed(waits)} ran before round {first:,} is not in it"
-            return not_on_a_slice(name, lacks)
-    return ended
+    if name == "head_of_line" and first is not None:
+        return _head_of_line_of_a_slice(subject, first, threshold)
+    return NAMED[name].judge(subject.part, threshold)
+
+
+def _head_of_line_of_a_slice(subject: Subject, first: int, threshold: int) -> Ended:
+    """Judge a slice: who had run before it, only decisions tell, by the states at its start."""
+    part, facts = subject.part, subject.facts
+    waits = waited_before(part, first, threshold)
+    if facts is not None and facts.begins_told:
+        return head_of_line(part, threshold, [s for s in waits if facts.state(s, first, 0) in _NEW])
+    ended = head_of_line(part, threshold)
+    if not waits or not isinstance(ended, Absent):
+        return ended
+    lacks = f"whether {listed([*waits.values()])} ran before round {first:,} is not in it, and decisions are not known"
+    return not_on_a_slice("head_of_line", lacks)
+
+
+_NEW = (STATE_NAMES[BOOTSTRAPPING], STATE_NAMES[SUBMITTED])
+"""States of a request that had no row yet."""
 
 
 TAX_SQL = "SELECT restarts, requests, computed_tokens, recomputed_tokens FROM recompute_tax"
