@@ -17,7 +17,7 @@ from tsviz.replay.scenario.predicates import NAMED, Absent, Tables, head_of_line
 from tsviz.scheduler.states import BOOTSTRAPPING, STATE_NAMES, SUBMITTED
 from tsviz.trace import entries as e
 
-from .model import Ended, NotCheckable, Subject, found, listed, not_on_a_slice, starts_at
+from .model import Ended, NotApplicable, Subject, found, listed, not_on_a_slice, starts_at
 
 _LIMITS = Limits(memory_bytes=1 << 29, threads=1, seconds=60.0, rows=1 << 16)
 
@@ -249,7 +249,7 @@ def rank_divergence(subject: Subject, ranks: int) -> Ended:
     """Judge: more than `ranks` ranks of this part's node make other plans than its rank 0. Reported at rank 0."""
     fellows = [part for part in subject.bundle.parts if part.node == subject.part.node]
     if len(fellows) < 2:
-        return NotCheckable("rank_divergence", f"the trace has one rank of {subject.part.node}")
+        return NotApplicable("rank_divergence", f"does not apply: the trace has one rank of {subject.part.node}")
     if subject.part.rank != min(part.rank for part in fellows):
         return Absent("rank_divergence", 0, ranks)
     differ = [rank for rank in diff_ranks(subject.bundle) if rank.node == subject.part.node]
