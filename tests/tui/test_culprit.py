@@ -76,3 +76,22 @@ async def test_one_key_finds_who_waits_longest_and_the_next(incident: Incident) 
         await pilot.press("W")
         await rest(pilot)
         assert app.screen.scene.message == "Nobody waits in this round."
+
+
+async def test_keys_of_a_burst_act_on_the_round_that_it_leads_to(incident: Incident) -> None:
+    """`end W` at once: nobody waits in the last round, whatever waits in round 8, which is still shown."""
+    app = DebuggerApp(incident("head-of-line"), start_round=8, desk=FakeDesk())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await rest(pilot)
+        screen = app.screen
+        assert isinstance(screen, MainScreen)
+        screen.action_last()
+        assert screen.scene.loading
+        screen.action_waits()
+        await rest(pilot)
+        assert screen.scene.message == "Nobody waits in this round."
+        screen.go(8)
+        screen.action_waits()
+        screen.action_waits()
+        await rest(pilot)
+        assert screen.scene.message.endswith("2 of 8 requests that wait, longest first.")
