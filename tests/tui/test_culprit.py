@@ -49,7 +49,7 @@ def test_a_cause_loses_what_is_behind_first_and_who_is_in_the_way_last() -> None
     cause = Cause("head_of_line", words, "row-0001321", 5)
     said = [cause_text(cause, 7, cells).rstrip() for cells in (43, 40, 25, 14)]
     assert said == [
-        words, "behind row…321 (head of line), 3 rounds", "behind row…321, 3 rounds", "behind row…321"
+        words, "behind row-…321 (head of line), 3 rounds", "behind row-…321, 3 rounds", "behind row…321"
     ]  # fmt: skip
     refused = Cause("capacity", "no pages (needs 384 of full; 0 free, 52 with evictions)", "", 7)
     assert cause_text(refused, 7, 30) == "no pages (needs 384 of full)".ljust(30)

@@ -38,6 +38,8 @@ class Arrival:
     message: str = ""
     why: bool = False
     """Whether the inspector shall say why."""
+    stop: int | None = None
+    """Stop in the round; None for the round as a whole."""
 
 
 Opening = Callable[[], Subject]

@@ -11,11 +11,11 @@ from textual.widgets import Input
 
 from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.tui.clean import clean
-from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
+from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToPart, ToRequest, ToRound
 from tsviz.tui.fetch import Failure
 from tsviz.tui.frame import LAST
 from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, offered_first
-from tsviz.tui.opening import NothingYet, Opening
+from tsviz.tui.opening import Arrival, NothingYet, Opening
 from tsviz.tui.panes.bottom import TITLES, bottom, named, tabs
 from tsviz.tui.panes.header import header
 from tsviz.tui.panes.inspector import inspector, view_tabs
@@ -99,8 +99,8 @@ class MainScreen(Following, Parts, Walking, Lanes):
                 self.follow(subject.follower, running=wanted)
                 if wanted and subject.follower is None and self.scene.round == LAST:
                     self.scene = replace(self.scene, round=1)
-            case Failure("open", _, NothingYet()):
-                self.wait_for_part()
+            case Failure("open", _, NothingYet() as nothing):
+                self.wait_for_part(str(nothing))
             case Failure("open", _, Exception() as raised) if self.fetcher.opens_late and subject is None:
                 self.app.fail(raised)  # type: ignore[attr-defined]
 
@@ -184,12 +184,15 @@ class MainScreen(Following, Parts, Walking, Lanes):
         """Ask where to go."""
         head = self.scene.head
         part = f"{head.node}/{head.rank}" if head else ""
-        self.app.push_screen(GoTo(self.scene.rounds, part), self._gone)
+        self.app.push_screen(GoTo(self.scene.rounds, part, head.parts if head else ()), self._gone)
 
     def _gone(self, destination: Destination | None) -> None:
         match destination:
             case ToRound(round_, stop):
                 self.go(round_, stop=stop, message="")
+            case ToPart(part, round_, stop):
+                words = f"{part} at round {round_:,}"
+                self.leave_for(part, Arrival(round=round_, stop=stop, request=self.scene.selected_id, message=words))
             case ToRequest(request):
                 self.seek_request(request)
             case ToMoment() as moment:
