@@ -186,6 +186,10 @@ class FakeDesk:
         """Return the comparison."""
         return self._stream(other, False, self.compared)
 
+    def what_if(self, settings: tuple[str, ...]) -> FakeStream:
+        """Return the comparison with what was turned."""
+        return self._stream(" ".join(settings), False, self.compared)
+
     def hits(self, predicate: str) -> FakeStream:
         """Return the hits that are written down for a predicate."""
         self.predicates.append(predicate)
