@@ -12,8 +12,8 @@ from tests.executor.pairs import REQUESTS, Pair, run_pair
 from tests.executor.rig import request
 from tsviz.engine.faults import ClientAbort
 from tsviz.engine.summary import EndReason
-from tsviz.executor.ops import Kind
 from tsviz.executor.sizing import PoolOptions
+from tsviz.trace.order.ops import Kind
 from tsviz.trace.reader import open_bundle
 
 torch.set_num_threads(1)

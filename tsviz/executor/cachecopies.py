@@ -14,10 +14,10 @@ from tsviz.executor.backups import Backups
 from tsviz.executor.crcs import DEVICE, HOST, Block, Watched
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge, Fault
-from tsviz.executor.order import merged
 from tsviz.executor.store import PageStore, StoredPage
+from tsviz.trace.order.checker import merged
+from tsviz.trace.order.ops import Kind, Op, Stream
 
 Move = tuple[GroupLayout, int, int]
 """A block that is copied: its group, the page it is read from, the page it is written to."""

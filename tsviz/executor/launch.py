@@ -11,14 +11,13 @@ from tsviz.executor.decode import DecodeForward, Decoding
 from tsviz.executor.forward import Forward
 from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.inputs import ForwardInputs
-from tsviz.executor.layout import ByteRange
 from tsviz.executor.model import Model
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge
 from tsviz.executor.slots import SlotState
 from tsviz.executor.spoilt import TableSpoiler
 from tsviz.executor.touched import FieldSpans, Touched
+from tsviz.trace.order.ops import ByteRange, Kind, Op, Stream
 
 
 class Launched(NamedTuple):

@@ -13,8 +13,8 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from tsviz.executor.layout import ByteRange
 from tsviz.trace.entries import RangeColumns
+from tsviz.trace.order.ops import ByteRange
 
 Longs = npt.NDArray[np.int64]
 Edges = tuple[Longs, Longs]

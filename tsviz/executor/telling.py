@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tsviz.executor.ops import Op
 from tsviz.trace.entries import (
     DeviceOp,
     DeviceOpsEntry,
@@ -17,6 +16,7 @@ from tsviz.trace.entries import (
     PageCrc,
     PageCrcsEntry,
 )
+from tsviz.trace.order.ops import Op
 from tsviz.trace.recorder import Recorder
 
 

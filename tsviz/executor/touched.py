@@ -12,11 +12,12 @@ import numpy as np
 
 from tsviz.executor.crcs import DEVICE, Block
 from tsviz.executor.inputs import ForwardInputs, Row
-from tsviz.executor.layout import ByteRange, GroupLayout, Layout
+from tsviz.executor.layout import GroupLayout, Layout
 from tsviz.executor.options import Fault
 from tsviz.executor.ranges import Edges, LaterRanges, Longs, joined
 from tsviz.executor.shape import KINDS, ModelShape
 from tsviz.executor.states import state_ends
+from tsviz.trace.order.ops import ByteRange
 
 Ranges = LaterRanges | tuple[ByteRange, ...]
 Spans = tuple[Longs, Longs, Longs]

@@ -32,7 +32,7 @@ def arrived(view: RecordedView, arrival: Arrival) -> Landed:
     if held != round_:
         words += f": that has rounds {view.head.first_round:,} to {view.head.rounds:,}"
     stop = arrival.stop if held == round_ else None
-    return landed(view, Jump(held, arrival.request, None, f"{words}.", stop, why=arrival.why))
+    return landed(view, Jump(held, arrival.request, None, f"{words}.", stop, view=arrival.view))
 
 
 class Parts(Elsewhere):
@@ -65,7 +65,7 @@ class Parts(Elsewhere):
         if jump is None or jump.part in ("", self._part):
             return super().jump(jump)
         return self.leave_for(
-            jump.part, Arrival(round=jump.round, request=jump.request, message=jump.message, why=jump.why)
+            jump.part, Arrival(round=jump.round, request=jump.request, message=jump.message, view=jump.view)
         )
 
     def action_part(self, step: int) -> None:

@@ -1,13 +1,21 @@
-"""What runs on a device: operations, their kinds and the streams that they run on (`executor-rules.md` section 2)."""
+"""What runs on a device: operations, the streams they run on, the bytes they touch (`executor-rules.md` section 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
-from tsviz.executor.layout import ByteRange
-from tsviz.executor.ranges import LaterRanges
+from tsviz.trace.entries import RangeColumns
+
+
+class ByteRange(NamedTuple):
+    """Bytes `begin .. end` (end excluded) of a space: `device`, `host` or `slots`."""
+
+    space: str
+    begin: int
+    end: int
 
 
 class Stream(Enum):
@@ -49,6 +57,9 @@ class Kind(Enum):
     SEND = "send"
 
 
+_FROM_ELSEWHERE = frozenset((Kind.ZERO, Kind.LOAD, Kind.FETCH, Kind.RECEIVE))
+
+
 @dataclass(slots=True, eq=False)
 class Op:
     """One operation of a stream; its completion is its event. Times are on the run's clock, -1 until known.
@@ -73,9 +84,9 @@ class Op:
 
     @property
     def moved_bytes(self) -> int:
-        """How many bytes it reads; writes, where it loads or zeroes."""
-        touched = self.writes if self.kind in (Kind.LOAD, Kind.ZERO) else self.reads
-        if isinstance(touched, LaterRanges):
+        """How many bytes it reads; writes, where it clears them or brings them from elsewhere."""
+        touched = self.writes if self.kind in _FROM_ELSEWHERE else self.reads
+        if isinstance(touched, RangeColumns):
             begins, ends = touched.columns()
             return int((ends - begins).sum())
         return sum(r.end - r.begin for r in touched)
