@@ -204,8 +204,7 @@ class _Reading:
         cause, holder, rule, op_id = (verdict[name] for name in ("cause", "holder", "rule", "op_id"))
         if cause == d.SCHEDULED:
             return Entry(request, submission, TOLD, "scheduled, no page touched", stops)
-        words = cause_words(cause, holder, rule, op_id, self._round - verdict["round"], "", request)
-        return Entry(request, submission, NOT_NOW, words, stops)
+        return Entry(request, submission, NOT_NOW, cause_words(cause, holder, rule, op_id, 0, "", request), stops)
 
     @staticmethod
     def _verdict(stop: Stop) -> str:
