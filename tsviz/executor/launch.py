@@ -57,7 +57,7 @@ class Launcher:
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(
             Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind,
-            watch=lambda: Watched(also=forward.tables_copied(planned)),
+            watch=lambda: Watched(also=forward.prologue_copied(planned)),
         )  # fmt: skip
         upper = inputs if forward.upper is None else forward.upper.inputs
         touched = Touched(inputs, upper, self._model.shape, self._fields, self._prefix, options.faults)

@@ -157,7 +157,7 @@ class Touched:
         column = np.arange(min(table.shape[1], int(last.max()) // g + 1))
         table = table[:, : len(column)]
         begins = column * g
-        reads = (table > 0) & (column >= np.maximum(first - window + 1, seen_from) // g) & (begins <= last)
+        reads = (table >= 0) & (column >= np.maximum(first - window + 1, seen_from) // g) & (begins <= last)
         begin, end = np.maximum(begins, np.maximum(first, floor)) - begins, np.minimum(last + 1 - begins, g)
         writes = (table > 0) & (begin < end)
         return _whole(table[reads], g), (table[writes], begin[writes], end[writes])
