@@ -277,4 +277,5 @@ def test_a_web_server_at_the_other_end_is_named(raw) -> None:
     """What begins as an answer of HTTP is said to be that, not a frame of half a gigabyte."""
     bare, wire = raw
     bare.sendall(b"HTTP/1.1 404 Not Found\r\n\r\n")
+    bare.shutdown(socket.SHUT_WR)
     assert ended(wire) == "what came is no frame: it is HTTP; expected another node"
