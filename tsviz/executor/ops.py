@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tsviz.executor.layout import ByteRange
-from tsviz.executor.ranges import LaterRanges
 
 
 class Stream(Enum):
@@ -31,7 +30,12 @@ class Stream(Enum):
 
 
 class Kind(Enum):
-    """What an operation is; a row of the table of section 2 each."""
+    """What an operation is; a row of the table of section 2 each. `fills`: the bytes it moves are those it writes."""
+
+    fills: bool
+
+    def __init__(self, name: str) -> None:
+        self.fills = name in ("load", "zero")
 
     STORE_ORDERED = "store_ordered"
     STORE_PINNED = "store_pinned"
@@ -70,12 +74,3 @@ class Op:
     submit_ns: int = -1
     start_ns: int = -1
     end_ns: int = -1
-
-    @property
-    def moved_bytes(self) -> int:
-        """How many bytes it reads; writes, where it loads or zeroes."""
-        touched = self.writes if self.kind in (Kind.LOAD, Kind.ZERO) else self.reads
-        if isinstance(touched, LaterRanges):
-            begins, ends = touched.columns()
-            return int((ends - begins).sum())
-        return sum(r.end - r.begin for r in touched)

@@ -68,6 +68,14 @@ class _Missing:
             self.ends.append(begin + count)
         self.count += count
 
+    def add_each(self, places: Sequence[int]) -> None:
+        """Mark rows, which come in order."""
+        at = np.array(places)
+        starts = np.append(True, at[1:] != at[:-1] + 1)
+        begins, ends = at[starts].tolist(), (at[np.append(starts[1:], True)] + 1).tolist()
+        for begin, end in zip(begins, ends, strict=True):
+            self.add(begin, end - begin)
+
     def validity(self, length: int) -> pa.Buffer | None:
         """Return the Arrow validity bitmap of a column of `length` rows; None when no row lacks its value."""
         if not self.count:
@@ -97,8 +105,9 @@ class _Numbers:
 
     def extend_optional(self, values: Sequence[int | None]) -> None:
         if None in values:
-            for value in values:
-                self.add(value)
+            begin = len(self.values)
+            self.missing.add_each([begin + at for at, value in enumerate(values) if value is None])
+            self.values.extend([0 if value is None else value for value in values])
         else:
             self.values.extend(values)  # type: ignore[arg-type]
 
@@ -128,6 +137,10 @@ class _Words(_Numbers):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(pa.int32())
         self.vocabulary = vocabulary
+
+    def code(self, text: str) -> int:
+        """Return the code of a string, for `extend_numpy`."""
+        return self.vocabulary.code(text)
 
     def add_text(self, text: str | None) -> None:
         self.add(None if text is None else self.vocabulary.code(text))
@@ -234,13 +247,18 @@ class _Lists:
 class TableBuilder:
     """Columns of one table; `columns[name]` is extended by the caller, all to the same length before `take`."""
 
-    def __init__(self, table: Table, requests: Vocabulary, words: Vocabulary) -> None:
-        """`requests`: vocabulary of request ids; `words`: of everything else."""
+    def __init__(self, table: Table, requests: Vocabulary, words: Vocabulary | None = None) -> None:
+        """`requests`: vocabulary of request ids; `words`: of everything else.
+
+        Without `words` each column has its own, and codes do not depend on which column is filled first.
+        """
         self.table = table
         self.columns: dict[str, Any] = {}
         for column in table.columns:
             if column.type == TEXT:
-                self.columns[column.name] = _Words(requests if column.name == "request" else words)
+                self.columns[column.name] = _Words(
+                    requests if column.name == "request" else Vocabulary() if words is None else words
+                )
             elif column.type == INTS:
                 self.columns[column.name] = _Lists()
             elif column.type in _CODES:

@@ -10,7 +10,7 @@ from .builder import TableBuilder, Vocabulary
 from .catalogue import CALLS, PLANS, TABLES
 from .chains import ChainBook
 from .decided import DecisionRows
-from .device_rows import add_measured
+from .device_rows import DeviceRows
 from .event_rows import EventRows
 from .gaps import Gap
 from .plan_fields import PlanFields, read_plan
@@ -48,8 +48,8 @@ class PartWriter:
         self._first_submission = 0
         self._full = token_mode == FULL
         self._keeps_plans = level != CALLS
-        self._requests, self._words = Vocabulary(), Vocabulary()
-        self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
+        self._requests = Vocabulary()
+        self._tables = {name: TableBuilder(t, self._requests) for name, t in TABLES.items()}
         self._book = PlanBook(content=self._full, read=read)
         self._pages = PageBook(prefix_tokens, None if storage else most_pages)
         self._chains = ChainBook(prefix_tokens) if storage and not self._full else None
@@ -59,6 +59,7 @@ class PartWriter:
         self._events = EventRows(
             self._tables, book=self._book, pages=self._pages, chains=self._chains, reader=event_reader, full=self._full
         )
+        self._device = DeviceRows(self._tables, self._submission, content=self._full)
         self._gap = Gap()
         self._round = 0
         self._sequence = 0
@@ -83,14 +84,22 @@ class PartWriter:
         segments.start_at(self._round, self._sequence - 1)
         return after
 
+    def _submission(self, request: str) -> int:
+        return self._book.submission(request)
+
     @property
     def pending_rows(self) -> int:
         """Rows that wait for the next flush."""
         return self._decisions.count + sum(t.rows for t in self._tables.values())
 
+    def settle(self) -> None:
+        """Make rows of what waited for more to come: to be called now and then, and better behind many entries."""
+        self._device.settle()
+
     def flush(self) -> bool:
         """Write what has come together and commit it; returns whether there was anything."""
         wrote = False
+        self.settle()
         self._decisions.settle()
         self._tell_gap()
         for builder in self._tables.values():
@@ -114,7 +123,7 @@ class PartWriter:
             case e.SubmitEntry():
                 self._submit(entry)
             case e.ForwardEntry() | e.ForwardRowsEntry() | e.DeviceOpsEntry() | e.PageCrcsEntry():
-                add_measured(self._tables, self._round, entry, self._book.submission, content=self._full)
+                self._device.add(self._round, entry)
             case e.KeysEntry():
                 self._keys(entry)
             case e.ClearEntry():
@@ -184,6 +193,7 @@ class PartWriter:
             self._tables["gaps"].add(**row)
 
     def _submit(self, entry: e.SubmitEntry) -> None:
+        self._device.settle()
         sequence = self._call(entry, e.SUBMIT, len(entry.specs), entry.failure)
         accepted = entry.failure is None
         for spec in entry.specs:

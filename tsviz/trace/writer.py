@@ -146,6 +146,7 @@ class BundleWriter:
                         part.rotate_if_due(part.rotation, entry)
                     if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
                         time.sleep(_TURN_SECONDS)
+                part.writer.settle()
                 self._flush_if_due()
         self._flush_if_due()
 
