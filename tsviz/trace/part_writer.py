@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 from . import entries as e
@@ -13,10 +12,11 @@ from .decided import DecisionRows
 from .device_rows import DeviceRows
 from .event_rows import EventRows
 from .gaps import Gap
-from .plan_fields import PlanFields, read_plan
+from .plan_fields import ReadPlan
 from .round_rows import add_plan, add_round
 from .rounds import PlanBook
 from .segments import HotSegments
+from .shared_plans import SharedPlans
 from .tokens import FULL, PageBook
 
 
@@ -31,16 +31,17 @@ class PartWriter:
         token_mode: str,
         event_reader: e.EventReader,
         storage: bool = False,
-        read: Callable[..., PlanFields] = read_plan,
+        read: ReadPlan | None = None,
         level: str = PLANS,
         most_pages: int | None = None,
     ) -> None:
         """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed.
 
-        `read` reads a plan, as `read_plan`. At level `calls` nothing is kept of one but its row in `rounds`.
+        `read` reads a plan, as `SharedPlans` does. At level `calls` nothing is kept of one but its row in `rounds`.
         `most_pages`: how many distinct prefix pages are known at once; with storage all are: what is stored stays.
         """
         self._segments = segments
+        read = read or SharedPlans().read
         self._settings: dict[str, Any] = {
             "prefix_tokens": prefix_tokens, "token_mode": token_mode, "event_reader": event_reader, "storage": storage,
             "read": read, "level": level, "most_pages": most_pages,

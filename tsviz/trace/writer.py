@@ -19,7 +19,7 @@ from .bundle_folder import BundleFolder
 from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
-from .plan_fields import PlanFields, read_plan
+from .plan_fields import ReadPlan
 from .recorder import Recorder, drop
 from .retention import Retention
 from .ring import RingOptions, Rotation
@@ -100,12 +100,13 @@ class BundleWriter:
         clock: str,
         rule_set: str,
         level: str = PLANS,
-        read: Callable[..., PlanFields] = read_plan,
+        read: ReadPlan | None = None,
     ) -> Recorder:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan, as
+        `SharedPlans` does.
         """
         directory = layout.part_directory(self.path, node, rank)
         about = {
