@@ -22,12 +22,14 @@ Longs = npt.NDArray[np.int64]
 class DeviceRows:
     """Takes what a device measured, in order; `settle` makes rows of it."""
 
-    def __init__(self, tables: Mapping[str, TableBuilder], submission: Callable[[str], int], *, content: bool) -> None:
-        """`submission`: what a request id names now, so `settle` comes before ids are given to others.
+    def __init__(
+        self, tables: Mapping[str, TableBuilder], submissions: Callable[[Sequence[str]], list[int]], *, content: bool
+    ) -> None:
+        """`submissions`: what request ids name now, so `settle` comes before ids are given to others.
 
         Without `content` checksums are left out: they would tell a guessed prompt from another one.
         """
-        self._tables, self._submission, self._content = tables, submission, content
+        self._tables, self._submissions, self._content = tables, submissions, content
         self._ops: list[e.DeviceOpsEntry] = []
         self._rows: list[e.ForwardRowsEntry] = []
 
@@ -61,12 +63,12 @@ class DeviceRows:
             before = len(rows)
             rows += entry.rows
             counts.append(len(rows) - before)
-        table, submission = self._tables["forward_rows"].columns, self._submission
+        table = self._tables["forward_rows"].columns
         table["round"].extend_numpy(np.repeat([entry.round for entry in entries], counts))
         for name, values in zip(e.ForwardRow._fields, zip(*rows, strict=True), strict=bool(rows)):
             table[name].extend_any(values)
             if name == "request":
-                table["submission"].extend(map(submission, values))
+                table["submission"].extend(self._submissions(values))
 
 
 def _add_ops(tables: Mapping[str, TableBuilder], ops: Sequence[e.DeviceOp]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from . import entries as e
@@ -13,7 +14,7 @@ from .device_rows import DeviceRows
 from .event_rows import EventRows
 from .gaps import Gap
 from .plan_fields import ReadPlan
-from .round_rows import add_plan, add_round
+from .round_rows import OperationRows, add_plan, add_round
 from .rounds import PlanBook
 from .segments import HotSegments
 from .shared_plans import SharedPlans
@@ -60,7 +61,8 @@ class PartWriter:
         self._events = EventRows(
             self._tables, book=self._book, pages=self._pages, chains=self._chains, reader=event_reader, full=self._full
         )
-        self._device = DeviceRows(self._tables, self._submission, content=self._full)
+        self._operations = OperationRows(self._tables["operations"], content=self._full)
+        self._device = DeviceRows(self._tables, self._submissions_of, content=self._full)
         self._gap = Gap()
         self._round = 0
         self._sequence = 0
@@ -85,8 +87,8 @@ class PartWriter:
         segments.start_at(self._round, self._sequence - 1)
         return after
 
-    def _submission(self, request: str) -> int:
-        return self._book.submission(request)
+    def _submissions_of(self, requests: Sequence[str]) -> list[int]:
+        return self._book.submissions(requests)
 
     @property
     def pending_rows(self) -> int:
@@ -94,8 +96,12 @@ class PartWriter:
         return self._decisions.count + sum(t.rows for t in self._tables.values())
 
     def settle(self) -> None:
-        """Make rows of what waited for more to come: to be called now and then, and better behind many entries."""
+        """Make rows of what waits for more to come: to be called now and then, and better behind many entries."""
+        self._operations.settle()
+        self._events.settle()
         self._device.settle()
+        for builder in self._tables.values():
+            builder.settle()
 
     def flush(self) -> bool:
         """Write what has come together and commit it; returns whether there was anything."""
@@ -177,7 +183,7 @@ class PartWriter:
         record = self._book.record(entry.plan, entry.waiting_before, entry.counters)
         add_round(self._tables["rounds"], self._round, sequence, entry.time_ns, record)
         if self._keeps_plans:
-            add_plan(self._tables, self._round, record)
+            add_plan(self._tables, self._round, record, self._operations)
         causes, round_ = self._events.causes, self._round
         for batch in record.batches:
             if batch.decode_kind == "decode":
@@ -200,6 +206,7 @@ class PartWriter:
         for spec in entry.specs:
             submission = self._submissions
             self._submissions += 1
+            self._requests.code(spec.request)  # numbered now: codes do not depend on which table is filled first
             prompt = self._pages.prompt(spec.tokens)
             if self._full:
                 for number, tokens in prompt.new:

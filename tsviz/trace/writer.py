@@ -26,13 +26,16 @@ from .ring import RingOptions, Rotation
 from .tokens import FULL, MODES
 from .written_part import WrittenPart
 
-TAKE_SECONDS = 0.01
+TAKE_SECONDS, _FEW_SECONDS = 0.01, 0.1
+"""How often entries are taken, and how often where they are few."""
+_LOT_ENTRIES = 128
+"""Fewer are few: to wake up costs the loop thread the interpreter, and columns of many cost little more than of one.
+Far more would be memory that the loop thread finds cold."""
 FLUSH_SECONDS = 0.9
 _TAKE_ENTRIES = 512
-_TURN_ENTRIES = 4
-"""So many entries the writer thread works off before it lets the interpreter go, or the loop thread would have to wait
-for the interpreter's switch interval (5 ms) whenever it comes back from the scheduler."""
-_TURN_SECONDS = 1e-6
+_TURN_SECONDS, _PAUSE_SECONDS = 3e-4, 1e-6
+"""How long the writer thread works before it lets the interpreter go, or the loop thread would have to wait for the
+interpreter's switch interval (5 ms) whenever it comes back from the scheduler or from a kernel."""
 _BEHIND_ENTRIES = 1024
 """With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
@@ -129,27 +132,39 @@ class BundleWriter:
 
     def _run(self) -> None:
         try:
+            taken = time.monotonic()
             while not self._stop.wait(TAKE_SECONDS):
-                self._take_all(turns=True)
+                least = _LOT_ENTRIES if time.monotonic() - taken < _FEW_SECONDS else 1
+                for part in list(self._parts):
+                    while part.recorder.waiting_entries() >= least and not self._stop.is_set():
+                        self._take(part, turns=True)
+                        self._flush_if_due()
+                        taken, least = time.monotonic(), _LOT_ENTRIES
+                self._flush_if_due()
         except BaseException as error:
             self._fail(error)
 
-    def _take_all(self, *, turns: bool) -> None:
-        """Take what is there, and flush when it is time to, also where entries come faster than they are taken.
+    def _take_all(self) -> None:
+        """Take what is there to the last entry."""
+        for part in list(self._parts):
+            while self._take(part, turns=False):
+                self._flush_if_due()
+
+    def _take(self, part: WrittenPart, *, turns: bool) -> bool:
+        """Take what is there of a part, as far as it is not too much at once; return whether there was anything.
 
         `turns`: let the loop thread in between.
         """
-        for part in list(self._parts):
-            while entries := part.recorder.take(_TAKE_ENTRIES):
-                for index, entry in enumerate(entries):
-                    part.writer.consume(entry)
-                    if part.rotation is not None:
-                        part.rotate_if_due(part.rotation, entry)
-                    if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
-                        time.sleep(_TURN_SECONDS)
-                part.writer.settle()
-                self._flush_if_due()
-        self._flush_if_due()
+        entries, turn = part.recorder.take(_TAKE_ENTRIES), time.perf_counter() + _TURN_SECONDS
+        for entry in entries:
+            part.writer.consume(entry)
+            if part.rotation is not None:
+                part.rotate_if_due(part.rotation, entry)
+            if turns and time.perf_counter() > turn and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
+                time.sleep(_PAUSE_SECONDS)
+                turn = time.perf_counter() + _TURN_SECONDS
+        part.writer.settle()
+        return bool(entries)
 
     def _flush_if_due(self) -> None:
         now = time.monotonic()
@@ -183,7 +198,7 @@ class BundleWriter:
         self._stop.set()
         self._thread.join()
         if self.error is None:
-            self._take_all(turns=False)
+            self._take_all()
             for part in self._parts:
                 part.writer.flush()
         for part in self._parts:
@@ -224,7 +239,7 @@ class BundleWriter:
         self._watcher.join(patience_seconds)
         if self.error is None:
             try:
-                self._take_all(turns=False)
+                self._take_all()
                 for part in self._parts:
                     part.writer.flush()
                     part.segments.finish()
