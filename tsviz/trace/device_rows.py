@@ -49,9 +49,20 @@ class DeviceRows:
 
     def settle(self) -> None:
         """Make rows of what waits."""
+        for settle in self.settlers:
+            settle()
+
+    @property
+    def settlers(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """The two parts of `settle`."""
+        return self._settle_rows, self._settle_ops
+
+    def _settle_rows(self) -> None:
         if entries := self._rows:
             self._rows = []
             self._add_rows(entries)
+
+    def _settle_ops(self) -> None:
         if ops := list(chain.from_iterable(entry.ops for entry in self._ops)):
             self._ops = []
             _add_ops(self._tables, ops)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from . import entries as e
@@ -63,6 +63,10 @@ class PartWriter:
         )
         self._operations = OperationRows(self._tables["operations"], content=self._full)
         self._device = DeviceRows(self._tables, self._submissions_of, content=self._full)
+        self._settlers: list[Callable[[], None]] = [
+            self._operations.settle, self._events.settle, *self._device.settlers,
+            *(builder.settle for builder in self._tables.values()),
+        ]  # fmt: skip
         self._gap = Gap()
         self._round = 0
         self._sequence = 0
@@ -95,13 +99,14 @@ class PartWriter:
         """Rows that wait for the next flush."""
         return self._decisions.count + sum(t.rows for t in self._tables.values())
 
-    def settle(self) -> None:
-        """Make rows of what waits for more to come: to be called now and then, and better behind many entries."""
-        self._operations.settle()
-        self._events.settle()
-        self._device.settle()
-        for builder in self._tables.values():
-            builder.settle()
+    def settle(self, between: Callable[[], None] = lambda: None) -> None:
+        """Make rows of what waits for more to come: to be called now and then, and better behind many entries.
+
+        `between` is called between the parts of that, none of which takes long.
+        """
+        for settle in self._settlers:
+            settle()
+            between()
 
     def flush(self) -> bool:
         """Write what has come together and commit it; returns whether there was anything."""

@@ -50,6 +50,8 @@ class SharedPlans:
         else:
             fields = self._fields = self._batch(core.batch, content=content)
             self._rows = rows
+        if core.zero_pages is None and not core.stores and not core.loads:
+            return PlanFields(fields, None, None, {}, [])
         return read_plan(plan, content=content, batch=fields)
 
     def _batch(self, batch: Batch, *, content: bool) -> BatchFields:

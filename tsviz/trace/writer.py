@@ -41,6 +41,23 @@ _BEHIND_ENTRIES = 1024
 _FLUSH_ROWS = 1 << 20
 
 
+def _nothing() -> None:
+    return
+
+
+class _Turns:
+    """Counts the time that the writer thread works on a part, and lets the loop thread in."""
+
+    def __init__(self, part: WrittenPart) -> None:
+        self._recorder, self._until = part.recorder, time.perf_counter() + _TURN_SECONDS
+
+    def let_in(self) -> None:
+        """Let the interpreter go where the turn is over, unless too much waits."""
+        if time.perf_counter() > self._until and self._recorder.waiting_entries() < _BEHIND_ENTRIES:
+            time.sleep(_PAUSE_SECONDS)
+            self._until = time.perf_counter() + _TURN_SECONDS
+
+
 class BundleWriter:
     """Creates a bundle and writes what its recorders append until `close`.
 
@@ -66,6 +83,7 @@ class BundleWriter:
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._ring = path, tokens, ring
+        self._lot = _LOT_ENTRIES if most_waiting is None else min(_LOT_ENTRIES, most_waiting)
         self._keeper_patience_s = keeper_patience_s
         self._parts: list[WrittenPart] = []
         self.error: BaseException | None = None
@@ -134,12 +152,12 @@ class BundleWriter:
         try:
             taken = time.monotonic()
             while not self._stop.wait(TAKE_SECONDS):
-                least = _LOT_ENTRIES if time.monotonic() - taken < _FEW_SECONDS else 1
+                least = self._lot if time.monotonic() - taken < _FEW_SECONDS else 1
                 for part in list(self._parts):
                     while part.recorder.waiting_entries() >= least and not self._stop.is_set():
                         self._take(part, turns=True)
                         self._flush_if_due()
-                        taken, least = time.monotonic(), _LOT_ENTRIES
+                        taken, least = time.monotonic(), self._lot
                 self._flush_if_due()
         except BaseException as error:
             self._fail(error)
@@ -155,15 +173,14 @@ class BundleWriter:
 
         `turns`: let the loop thread in between.
         """
-        entries, turn = part.recorder.take(_TAKE_ENTRIES), time.perf_counter() + _TURN_SECONDS
+        let_in = _Turns(part).let_in if turns else _nothing
+        entries = part.recorder.take(_TAKE_ENTRIES)
         for entry in entries:
             part.writer.consume(entry)
             if part.rotation is not None:
                 part.rotate_if_due(part.rotation, entry)
-            if turns and time.perf_counter() > turn and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
-                time.sleep(_PAUSE_SECONDS)
-                turn = time.perf_counter() + _TURN_SECONDS
-        part.writer.settle()
+            let_in()
+        part.writer.settle(let_in)
         return bool(entries)
 
     def _flush_if_due(self) -> None:
