@@ -128,17 +128,15 @@ class Together:
         window = {"F": _EVERYWHERE, "S": shape.window, "R": shape.replay_window}[letter]
         sees_all = letter != "R" or Fault.REPLAY_SEES in self._faults
         writes_all = letter == "R" or Fault.REPLAY_WRITES in self._faults
-        bounds = np.array(
-            [
-                (
-                    row.bounds.low, row.bounds.high + row.length - 1,
-                    0 if sees_all or not row.replay else row.begin,
-                    0 if writes_all or not row.is_extend else row.floor,
-                )
-                for one in inputs for row in one.rows
-            ]
+        bounds = chain.from_iterable(
+            (
+                row.bounds.low, row.bounds.high + row.length - 1,
+                0 if sees_all or not row.replay else row.begin,
+                0 if writes_all or not row.is_extend else row.floor,
+            )
+            for one in inputs for row in one.rows
         )  # fmt: skip
-        first, last, seen_from, floor = bounds.T[:, :, None]
+        first, last, seen_from, floor = np.fromiter(bounds, np.int64).reshape(-1, 4).T[:, :, None]
         tables = [one.tables[group.name] for one in inputs]
         column = np.arange(min(max(table.shape[1] for table in tables), int(last.max()) // g + 1))
         table, of = _stacked(tables, len(column))
