@@ -26,11 +26,11 @@ from .ring import RingOptions, Rotation
 from .tokens import FULL, MODES
 from .written_part import WrittenPart
 
-TAKE_SECONDS, _FEW_SECONDS = 0.01, 0.1
-"""How often entries are taken, and how often where they are few."""
-_LOT_ENTRIES = 128
-"""Fewer are few: to wake up costs the loop thread the interpreter, and columns of many cost little more than of one.
-Far more would be memory that the loop thread finds cold."""
+TAKE_SECONDS, _SLOW_SECONDS, _FEW_SECONDS = 0.01, 0.03, 0.05
+"""How often it is looked for entries, how often where few had come, and how long few wait until they are taken."""
+_LOT_ENTRIES, _PART_OF_LOT = 128, 8
+"""So many are taken at once: to wake up costs the loop thread the interpreter, and columns of many cost little more
+than of one; far more are memory that the loop finds cold. Less than a part in eight of them comes of a slow loop."""
 FLUSH_SECONDS = 0.9
 _TAKE_ENTRIES = 512
 _TURN_SECONDS, _PAUSE_SECONDS = 3e-4, 1e-6
@@ -150,8 +150,10 @@ class BundleWriter:
 
     def _run(self) -> None:
         try:
-            taken = time.monotonic()
-            while not self._stop.wait(TAKE_SECONDS):
+            taken, wait = time.monotonic(), TAKE_SECONDS
+            while not self._stop.wait(wait):
+                came = sum(part.recorder.waiting_entries() for part in self._parts)
+                wait = TAKE_SECONDS if _PART_OF_LOT * came >= self._lot else max(TAKE_SECONDS, _SLOW_SECONDS)
                 least = self._lot if time.monotonic() - taken < _FEW_SECONDS else 1
                 for part in list(self._parts):
                     while part.recorder.waiting_entries() >= least and not self._stop.is_set():
