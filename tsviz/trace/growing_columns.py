@@ -174,9 +174,6 @@ class Strings:
     def __init__(self) -> None:
         self.values: list[str | None] = []
 
-    def add(self, value: str | None) -> None:
-        self.values.append(value)
-
     def extend(self, values: Iterable[str | None]) -> None:
         self.values.extend(values)
 

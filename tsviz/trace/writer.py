@@ -1,6 +1,6 @@
 """Writing a bundle: one thread turns the entries of all its schedulers into columns and commits them.
 
-The recorded program never waits for it. Entries are taken every hundredth of a second, flushed and committed at least
+The recorded program never waits for it. Entries are taken when there is a lot of them, flushed and committed at least
 once a second, so a killed process loses at most a second. At close the hot tables are compacted.
 """
 
