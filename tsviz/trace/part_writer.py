@@ -58,6 +58,8 @@ class PartWriter:
         self._keys_seen: dict[str, int] = {}
         self._decisions = DecisionRows(self._tables, self._book.submission)
         self._told: list[e.Decided] = []
+        self.unsettled = 0
+        """How many entries were taken since `settle`."""
         self._events = EventRows(
             self._tables, book=self._book, pages=self._pages, chains=self._chains, reader=event_reader, full=self._full
         )
@@ -104,6 +106,7 @@ class PartWriter:
 
         `between` is called between the parts of that, none of which takes long.
         """
+        self.unsettled = 0
         for settle in self._settlers:
             settle()
             between()
@@ -127,6 +130,7 @@ class PartWriter:
         if type(entry) is tuple:  # and not one of the named ones
             self._told.append(cast(e.Decided, entry))
             return
+        self.unsettled += 1
         match entry:
             case e.PlanEntry():
                 self._plan(entry)

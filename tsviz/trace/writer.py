@@ -27,10 +27,11 @@ from .tokens import FULL, MODES
 from .written_part import WrittenPart
 
 TAKE_SECONDS, _SLOW_SECONDS, _FEW_SECONDS = 0.01, 0.03, 0.05
-"""How often it is looked for entries, how often where few had come, and how long few wait until they are taken."""
-_LOT_ENTRIES, _PART_OF_LOT = 128, 8
-"""So many are taken at once: to wake up costs the loop thread the interpreter, and columns of many cost little more
-than of one; far more are memory that the loop finds cold. Less than a part in eight of them comes of a slow loop."""
+"""How often entries are taken, how often where few had come, and how long few wait until they are taken."""
+_FEW_ENTRIES = 16
+"""Fewer are few: to wake up costs the loop thread the interpreter. Plans that wait are memory that it finds cold."""
+_LOT_ENTRIES = 128
+"""So many become columns at once: columns of many cost little more than of one."""
 FLUSH_SECONDS = 0.9
 _TAKE_ENTRIES = 512
 _TURN_SECONDS, _PAUSE_SECONDS = 3e-4, 1e-6
@@ -83,7 +84,7 @@ class BundleWriter:
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._ring = path, tokens, ring
-        self._lot = _LOT_ENTRIES if most_waiting is None else min(_LOT_ENTRIES, most_waiting)
+        self._few = _FEW_ENTRIES if most_waiting is None else min(_FEW_ENTRIES, most_waiting)
         self._keeper_patience_s = keeper_patience_s
         self._parts: list[WrittenPart] = []
         self.error: BaseException | None = None
@@ -152,14 +153,13 @@ class BundleWriter:
         try:
             taken, wait = time.monotonic(), TAKE_SECONDS
             while not self._stop.wait(wait):
-                came = sum(part.recorder.waiting_entries() for part in self._parts)
-                wait = TAKE_SECONDS if _PART_OF_LOT * came >= self._lot else max(TAKE_SECONDS, _SLOW_SECONDS)
-                least = self._lot if time.monotonic() - taken < _FEW_SECONDS else 1
+                least = self._few if time.monotonic() - taken < _FEW_SECONDS else 1
+                wait = max(TAKE_SECONDS, _SLOW_SECONDS)
                 for part in list(self._parts):
                     while part.recorder.waiting_entries() >= least and not self._stop.is_set():
                         self._take(part, turns=True)
                         self._flush_if_due()
-                        taken, least = time.monotonic(), self._lot
+                        taken, least, wait = time.monotonic(), self._few, TAKE_SECONDS
                 self._flush_if_due()
         except BaseException as error:
             self._fail(error)
@@ -182,7 +182,8 @@ class BundleWriter:
             if part.rotation is not None:
                 part.rotate_if_due(part.rotation, entry)
             let_in()
-        part.writer.settle(let_in)
+        if part.writer.unsettled >= _LOT_ENTRIES:
+            part.writer.settle(let_in)
         return bool(entries)
 
     def _flush_if_due(self) -> None:
