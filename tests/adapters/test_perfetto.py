@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tsviz
+from tsviz.adapters.perfetto import PartRows, write_perfetto
 from tsviz.cli.main import main
 from tsviz.trace.compact import file_crc, footer_crc
 from tsviz.trace.layout import read_json, write_json
@@ -45,7 +46,7 @@ class Read:
         return [event for event in self.events if event[2] == category]
 
 
-@pytest.fixture(scope="module", params=["mixed-undeclared-livelock", "prefill-decode-pair"])
+@pytest.fixture(scope="module", params=["mixed-undeclared-livelock", "prefill-decode-pair", "smollm2-live"])
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_indexes: None
 ) -> tuple[Read, tsviz.Trace]:
@@ -68,7 +69,7 @@ def test_every_row_is_one_event(both: tuple[Read, tsviz.Trace]) -> None:
     read, trace = both
     events = Counter(category for _, _, category, _ in read.events if category)
     for category, relation in (
-        ("round", "rounds"), ("device", "forwards"), ("operation", "operations"),
+        ("round", "rounds"), ("device", "forwards"), ("device_operation", "device_ops"), ("operation", "operations"),
         ("wait", "verdict_runs WHERE cause <> 'scheduled'"), ("retraction", "retractions WHERE outcome = 'retracted'"),
     ):  # fmt: skip
         assert events[category] == count(trace, relation), category
@@ -88,13 +89,13 @@ def test_every_request_has_a_track_and_every_part_is_a_process(both: tuple[Read,
 
 
 def test_a_flow_leads_from_each_blocker_to_each_blocked(both: tuple[Read, tsviz.Trace]) -> None:
-    """Flows are the waits and retractions for the sake of another request; each begins once and ends once."""
+    """Flows are waits and retractions for the sake of another request, and stalls; each begins once and ends once."""
     read, trace = both
     begun = [flow for _, event, _, _ in read.events for flow in event.flow_ids]
     ended = [flow for _, event, _, _ in read.events for flow in event.terminating_flow_ids]
     waits = count(trace, "verdict_runs WHERE cause <> 'scheduled' AND holder <> '' AND holder <> request")
     retracted = count(trace, "retractions WHERE outcome = 'retracted' AND blocker <> victim")
-    assert len(begun) == len(set(begun)) == waits + retracted
+    assert len(begun) == len(set(begun)) == waits + retracted + count(trace, "device_stalls")
     assert sorted(begun) == sorted(ended)
 
 
@@ -113,6 +114,27 @@ def test_slices_of_a_track_close_in_order(both: tuple[Read, tsviz.Trace]) -> Non
     for slices in by_track.values():
         ordered = sorted(slices)
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(ordered))
+
+
+def test_an_operation_that_stood_still_has_a_flow_from_what_it_waited_for(tmp_path: Path) -> None:
+    """Two streams are two tracks; times that cross by a nanosecond are put in the order of the stream."""
+    ops = {
+        "round": [7, 7, 7], "op": [4, 5, 6], "stream": ["exec", "exec", "write"], "kind": ["layer", "result", "store"],
+        "layer": [0, None, None], "op_id": [None, None, 9], "moved_bytes": [64, 0, 32],
+        "start_ns": [10, 19, 25], "end_ns": [20, 24, 30], "stall_ns": [None, None, 11], "for_op": [None, None, 5],
+    }  # fmt: skip
+    empty: dict[str, tuple[Any, ...]] = defaultdict(tuple)
+    part = PartRows("F/0", "Fused", empty, empty, empty, empty, empty, empty, empty, (), ops)
+    with (tmp_path / "out").open("wb") as out:
+        written = write_perfetto([part], out)
+    read = Read(tmp_path / "out")
+    begun = {name: list(e.flow_ids) for _, e, c, name in read.events if c == "device_operation"}
+    (ended,) = [list(e.terminating_flow_ids) for _, e, _, name in read.events if name == "store"]
+    assert begun == {"layer": [], "result": ended, "store": []} and len(ended) == 1
+    assert [(t, read.tracks[e.track_uuid].name) for t, e, _, n in read.events if n] == [
+        (10, "exec"), (20, "exec"), (25, "write"),
+    ]  # fmt: skip
+    assert (written.events, written.flows) == ({"device_operation": 3}, 1)
 
 
 def test_counters_of_groups_are_the_pool(both: tuple[Read, tsviz.Trace]) -> None:

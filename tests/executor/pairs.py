@@ -31,6 +31,7 @@ from tsviz.executor.peer import PeerSide, PeerTimeouts
 from tsviz.executor.rooms import Room
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, size_pool, with_role
+from tsviz.executor.store import PageStore
 from tsviz.executor.streams import InlineStreams, Streams
 from tsviz.executor.telling import TraceSink
 from tsviz.executor.weights import seeded_weights
@@ -46,13 +47,16 @@ REQUESTS = tuple(request(f"r{i}", (100 + i % 2, 20), (200 + i, 3 + 4 * i), says=
 class Pair:
     """Everything that a pair's run depends on; `on_d` and `on_p` are the nodes' device options.
 
-    `hears` makes of a frame that a node's peer sent those that the node hears.
+    Only the decode node has a host tier, and pages of it in the folder `store`. `hears` makes of a frame that a node's
+    peer sent those that the node hears.
     """
 
     model: str = "tiny"
     requests: tuple[WorkRequest, ...] = REQUESTS
     pool: PoolOptions = field(default_factory=PoolOptions)
     parents: int = 60
+    host_parents: int = 0
+    store: Path | None = None
     layerwise: bool = False
     draft_layers: int = 0
     aborts: tuple[ClientAbort, ...] = ()
@@ -93,6 +97,11 @@ class Paired:
         return dict(self.d.loop._remote.failures.counts)  # type: ignore[union-attr]
 
     @property
+    def is_freed(self) -> bool:
+        """Whether nothing is left on either node, and no guard page was written."""
+        return all(e.port.sizes()[:4] == (0, 0, 0, 0) and e.arena.null_parent_is_zero() for e in (self.d, self.p))
+
+    @property
     def races(self) -> set[str]:
         """The edges that are missing on either node."""
         return {race.edge for engine in (self.d, self.p) for race in engine.device.checker.races}
@@ -125,10 +134,7 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
     placed = model if pair.on == "cpu" else replace(model, weights=model.weights.to(pair.on))
     draft = draft_of(placed, pair.draft_layers)
     requests = fit_vocabulary(Workload(pair.requests, {}), shape.vocabulary).requests
-    sized = size_pool(
-        shape, pair.pool, parents=pair.parents, host_parents=0, element_bytes=4,
-        draft=None if draft is None else draft.shape,
-    )  # fmt: skip
+    pools = {Role.D: (pair.pool, pair.host_parents), Role.P: (replace(pair.pool, storage=False), 0)}
     arrivals = {Role.D: Arrivals(requests), Role.P: Arrivals(requests, follows_only=True)}
     arrivals[Role.P].follow(arrivals[Role.D])
     engines: list[Engine] = []
@@ -140,6 +146,12 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
             writer, watcher = BundleWriter(out / role.value, meta={"command": ["tsviz"]}), TraceSink()
             module = _recorded(pair.scheduler, writer, watcher, role, clock)
             writers.append(writer)
+        pool, host_parents = pools[role]
+        sized = size_pool(
+            shape, pool, parents=pair.parents, host_parents=host_parents, element_bytes=4,
+            draft=None if draft is None else draft.shape,
+        )  # fmt: skip
+        stores = pool.storage and pair.store is not None
         engine = Engine(
             module, placed, with_role(sized, role), arrivals[role], clock,
             EngineOptions(device=device, max_rounds=4000),
@@ -147,7 +159,7 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
                 role, wire, e.device, e.arena, shape, clock, pair.timeouts, layerwise=pair.layerwise
             ),
             aborts=pair.aborts if role is Role.D else (), streams=pair.streams(clock.now_ns), draft=draft,
-            watcher=watcher,
+            watcher=watcher, store=PageStore(pair.store, f"{pair.model}:3", sized.layout.signature) if stores else None,
         )  # fmt: skip
         if pair.meddle is not None and role in pair.meddle:
             meddle_with(engine, pair.meddle[role])

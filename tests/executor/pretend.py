@@ -75,7 +75,7 @@ def _named(value):
 
 
 class Pretend(TorchDispatchMode):
-    """While it is entered, there is the device. `waits` are the lines that made the host wait, with what they asked."""
+    """While it is entered, there is the device. `waits` are the functions that made the host wait, and for what."""
 
     current: Pretend
 
@@ -177,12 +177,12 @@ class Pretend(TorchDispatchMode):
         return OnDevice(moved) if to_device else moved
 
     def note(self, what) -> None:
-        """Keep a line that made the host wait."""
+        """Keep the function that made the host wait."""
         assert self.library.capturing is None, f"{what} while a graph is captured"
         frames = [f for f in traceback.extract_stack(sys._getframe(1)) if f"{Path('tsviz') / 'executor'}" in f.filename]
         if threading.current_thread().name == PEER_THREAD:
             return
-        at = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "elsewhere"
+        at = f"{Path(frames[-1].filename).stem}.{frames[-1].name}" if frames else "elsewhere"
         self.waits.add(f"{at}: {what}")
 
     @property

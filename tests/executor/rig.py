@@ -27,9 +27,7 @@ from tsviz.executor.equality import Equality, compare
 from tsviz.executor.fast import fast_model
 from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.model import Model
-from tsviz.executor.ops import Op
 from tsviz.executor.options import DeviceOptions
-from tsviz.executor.order import Race
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, single_request_tokens, size_pool
 from tsviz.executor.slots import Drafter
@@ -41,6 +39,8 @@ from tsviz.executor.virtual import Policy, VirtualStreams
 from tsviz.executor.weights import seeded_weights
 from tsviz.trace.api_events import event_reader
 from tsviz.trace.config import describe_config
+from tsviz.trace.order.checker import Race
+from tsviz.trace.order.ops import Op
 from tsviz.trace.writer import BundleWriter
 
 PACE = DeviceCost(round_ns=1_000_000, token_ns=20_000)

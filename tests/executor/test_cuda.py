@@ -18,9 +18,9 @@ from tests.executor.fake_cuda import FakeCuda, FakeEvent
 from tests.executor.rig import Life, drawn, live
 from tests.executor.test_equality import PRESSED
 from tsviz.executor.cuda import CudaStreams
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.shape import BadModel
 from tsviz.executor.sizing import PoolOptions
+from tsviz.trace.order.ops import Kind, Op, Stream
 
 torch.set_num_threads(1)
 

@@ -23,14 +23,14 @@ from tsviz.executor.inputs import Bounds, ForwardInputs, Row
 from tsviz.executor.launch import Launcher
 from tsviz.executor.model import Model
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.ops import Kind, Stream
 from tsviz.executor.options import DeviceOptions, Edge
-from tsviz.executor.order import check_ops, merged
 from tsviz.executor.shape import PRESETS
 from tsviz.executor.sizing import PoolOptions, size_pool
 from tsviz.executor.slots import Drafter, SlotState
 from tsviz.executor.streams import InlineStreams
 from tsviz.executor.weights import seeded_weights
+from tsviz.trace.order.checker import check_ops, merged
+from tsviz.trace.order.ops import Kind, Stream
 
 torch.set_num_threads(1)
 SHARED = tuple(request(f"r{i}", (100, 20), (200 + i, 3 + 5 * i), says=8 + i, at_ms=i) for i in range(3))

@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
 from tsviz.executor.forward_thread import BACKUP_THREAD, FORWARD_THREAD, PEER_THREAD, ForwardThread
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.streams import InlineStreams
+from tsviz.trace.order.ops import Kind, Op, Stream
 
 SECONDS = 30
 """How long a test waits before it says that something hangs."""

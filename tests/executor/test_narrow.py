@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 import tsviz.scheduler.compat as twin
 from tests.executor.rig import Life, live, request
 from tests.executor.test_equality import PRESSED, SHARED
-from tsviz.executor.ops import Kind
 from tsviz.executor.shape import PRESETS, BadModel, ModelShape
 from tsviz.executor.sizing import PoolOptions
+from tsviz.trace.order.ops import Kind
 
 torch.set_num_threads(1)
 LONG = (request("a", (1, 70), says=6), request("b", (1, 64), (2, 30), says=6, at_ms=50))

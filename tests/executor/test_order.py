@@ -9,14 +9,13 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 import tsviz.scheduler.compat as twin
 from tests.executor.rig import Life, live, with_device
 from tests.executor.test_equality import PRESSED
-from tsviz.executor.layout import ByteRange
-from tsviz.executor.ops import Kind, Op, Stream
+from tests.trace.test_order import operation
 from tsviz.executor.options import Edge
-from tsviz.executor.order import OrderChecker, check_ops, merged, overlap
 from tsviz.executor.sizing import PoolOptions
 from tsviz.executor.streams import InlineStreams
 from tsviz.executor.threads import Delays, ThreadStreams
 from tsviz.executor.virtual import Policy, VirtualStreams
+from tsviz.trace.order.ops import Kind, Stream
 
 torch.set_num_threads(1)
 
@@ -102,7 +101,7 @@ def test_threads_with_slow_stores_are_right() -> None:
 def test_workers_run_in_the_order_of_their_events_and_forget_them() -> None:
     """A hundred operations of two workers, each waiting for the one before, run in order, and no event is kept."""
     streams, ran = ThreadStreams(lambda: 0), []
-    ops = [_op(n, (Stream.EXEC, Stream.WRITE)[n % 2], *range(max(0, n - 1), n)) for n in range(100)]
+    ops = [operation(n, (Stream.EXEC, Stream.WRITE)[n % 2], *range(max(0, n - 1), n)) for n in range(100)]
     for op in ops:
         streams.submit(op, lambda op=op: ran.append(op.number))
     streams.wait(ops[-1])
@@ -114,58 +113,10 @@ def test_workers_run_in_the_order_of_their_events_and_forget_them() -> None:
 def test_what_comes_behind_a_failure_does_not_hide_it() -> None:
     """Virtual streams run nothing after an operation that raised, so closing them raises nothing of its own."""
     streams, ran = VirtualStreams(lambda: 0, 1, Policy.LATEST), []
-    first, second = _op(0, Stream.EXEC), _op(1, Stream.EXEC, 0)
+    first, second = operation(0, Stream.EXEC), operation(1, Stream.EXEC, 0)
     streams.submit(first, lambda: 1 // 0)
     streams.submit(second, lambda: ran.append(1))
     with pytest.raises(ZeroDivisionError):
         streams.wait(second)
     streams.close()
     assert ran == []
-
-
-def _op(number: int, stream: Stream, *waits: int, reads: int | None = None, writes: int | None = None) -> Op:
-    at = [() if n is None else (ByteRange("device", n, n + 4),) for n in (reads, writes)]
-    return Op(number, 1, stream, Kind.LAYER, waits, *at)
-
-
-def test_fifo_events_and_the_host_order_operations() -> None:
-    """Of the same bytes: one stream orders, an event orders through a third operation, an end the host saw orders."""
-    first, second = _op(0, Stream.EXEC, writes=8), _op(1, Stream.EXEC, writes=8)
-    assert check_ops([first, second]) == []
-    through = [first, _op(1, Stream.WRITE, 0), _op(2, Stream.DEFAULT, 1, writes=8)]
-    assert check_ops(through) == []
-    checker = OrderChecker()
-    checker.submitted(first)
-    checker.observed(0)
-    checker.submitted(_op(1, Stream.WRITE, reads=8))
-    assert checker.races == []
-    assert len(check_ops([first, _op(1, Stream.WRITE, reads=8)])) == 1
-
-
-def test_what_the_host_saw_end_is_forgotten() -> None:
-    """Whatever the streams that fell silent, a checker holds the operations that are out, and no more clocks than that.
-
-    A load in the first round only; then a hundred rounds of one operation on `exec` that the host sees end.
-    """
-    checker = OrderChecker()
-    for number in range(101):
-        checker.submitted(_op(number, Stream.EXEC if number else Stream.LOAD, writes=8 * number))
-        checker.observed(number)
-    checker.submitted(_op(101, Stream.EXEC))
-    assert list(checker._clocks) == [101]
-    checker.submitted(_op(102, Stream.WRITE, reads=8 * 50))
-    assert checker.races == []
-
-
-def test_readers_do_not_race() -> None:
-    """Two reads of the same bytes need no order; a byte that only one touches needs none either."""
-    assert check_ops([_op(0, Stream.EXEC, reads=8), _op(1, Stream.WRITE, reads=8)]) == []
-    assert check_ops([_op(0, Stream.EXEC, writes=8), _op(1, Stream.WRITE, writes=12)]) == []
-
-
-def test_ranges_are_merged_and_compared_by_space() -> None:
-    """Ranges that touch become one; those of different spaces never overlap."""
-    joined = merged([ByteRange("host", 4, 8), ByteRange("device", 8, 12), ByteRange("device", 0, 8)])
-    assert joined == (ByteRange("device", 0, 12), ByteRange("host", 4, 8))
-    assert overlap(joined, (ByteRange("host", 7, 9),)) == ByteRange("host", 7, 8)
-    assert overlap(joined, (ByteRange("other", 0, 99),)) is None

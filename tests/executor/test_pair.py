@@ -8,12 +8,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
+from tests.executor.catalogue import QUERIES, found
 from tests.executor.pairs import REQUESTS, Pair, run_pair
 from tests.executor.rig import request
 from tsviz.engine.faults import ClientAbort
 from tsviz.engine.summary import EndReason
-from tsviz.executor.ops import Kind
 from tsviz.executor.sizing import PoolOptions
+from tsviz.trace.order.ops import Kind
 from tsviz.trace.reader import open_bundle
 
 torch.set_num_threads(1)
@@ -89,9 +90,13 @@ def test_a_client_that_gives_up_frees_both_nodes() -> None:
 
 
 @pytest.mark.parametrize(("own", "exact"), [(3, True), (2, False)])
-def test_a_hit_within_the_replay_window_truncates_it(own, exact) -> None:
-    """A3 of docs/failures.md: with a window of 4 and a hit at 16 a decode at 18 looks for position 15 in vain."""
+def test_a_hit_within_the_replay_window_truncates_it(own, exact, tmp_path) -> None:
+    """A3 of docs/failures.md: with a window of 4 and a hit at 16 a decode at 18 looks for position 15 in vain.
+
+    The query of entry 11 finds that it does.
+    """
     first, later = request("a", (1, 16), says=4), request("b", (1, 16), (2, own), says=6)
-    paired = run_pair(Pair("tiny-replay", (first, replace(later, arrival_ns=None, after="a"))))
+    paired = run_pair(Pair("tiny-replay", (first, replace(later, arrival_ns=None, after="a"))), tmp_path)
     assert paired.d.device.counts["landing behind a prefix"] == 1
     assert paired.equality.is_exact is exact
+    assert (found(QUERIES[11], tmp_path) == {}) is exact

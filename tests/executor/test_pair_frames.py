@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
-from tests.executor.pairs import Pair, Paired, run_pair
+from tests.executor.pairs import Pair, run_pair
 from tests.executor.rig import request
 from tsviz.engine.configs import Role
 from tsviz.engine.summary import EndReason
@@ -89,12 +89,6 @@ AT_P = {
 }  # fmt: skip
 
 
-def freed(paired: Paired) -> bool:
-    """Whether nothing is left on either node, and no guard page was written."""
-    engines = (paired.d, paired.p)
-    return all(e.port.sizes()[:4] == (0, 0, 0, 0) and e.arena.null_parent_is_zero() for e in engines)
-
-
 @pytest.mark.parametrize(("role", "cases"), [(Role.D, AT_D), (Role.P, AT_P)], ids=["D", "P"])
 def test_a_frame_that_is_not_true_fails_its_room_alone(role, cases) -> None:
     """Each of so many requests hears one thing that is wrong: it fails and says what; the two others are right."""
@@ -108,7 +102,7 @@ def test_a_frame_that_is_not_true_fails_its_room_alone(role, cases) -> None:
     assert paired.on_d.reason is EndReason.DRAINED, paired.on_d
     assert (paired.on_d.finished, paired.on_d.failed) == (2, len(cases))
     assert paired.equality.is_exact
-    assert freed(paired)
+    assert paired.is_freed
     whys = (paired.d if role is Role.D else paired.p).loop._remote.failures.whys
     told = {name: str(whys[name]) for name in cases}
     assert {name: why for name, why in told.items() if cases[name][1] not in why} == {}
@@ -146,7 +140,7 @@ def test_made_up_frames_fail_the_room_that_they_name_or_end_the_connection(role,
     paired = run_pair(Pair(requests=requests, hears={role: hears}))
     assert (paired.on_d.reason, paired.on_p.reason) == (EndReason.DRAINED, EndReason.DRAINED)
     assert paired.on_d.finished + paired.on_d.failed == 2
-    assert freed(paired)
+    assert paired.is_freed
     assert paired.races == set()
     told = {frame.head.get("room") for frame in forged}
     if all(isinstance(room, str) and room for room in told):
@@ -175,7 +169,7 @@ def test_a_peer_that_is_there_and_says_nothing_of_a_room_is_not_waited_for(role,
     waited = paired.d if role is Role.D else paired.p
     assert waited.loop._remote.failures.whys["a"].kind == f"the peer is connected and sent no {what} within 0.001 s"
     assert paired.on_p.finished + paired.on_p.failed == paired.on_d.failed == 1
-    assert freed(paired)
+    assert paired.is_freed
 
 
 def test_a_peer_without_end_of_rooms_is_cut_off(monkeypatch) -> None:
@@ -187,7 +181,7 @@ def test_a_peer_without_end_of_rooms_is_cut_off(monkeypatch) -> None:
 
     paired = run_pair(Pair(requests=(request("a", (1, 12), says=2),), hears={Role.P: hears}))
     assert (paired.on_p.failed, paired.on_d.failed) == (1, 1)
-    assert freed(paired)
+    assert paired.is_freed
     assert "more than 5 rooms" in paired.d.loop._remote.failures.told()[0]
 
 

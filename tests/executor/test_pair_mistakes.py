@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
+from tests.executor.catalogue import QUERIES, reveals
 from tests.executor.pairs import REQUESTS, Pair, a_page_of_a_comes_broken, run_pair
 from tests.executor.rig import request
-from tests.executor.test_failures import found
 from tsviz.engine.configs import Role
 from tsviz.engine.events import Extended, Finished
 from tsviz.engine.summary import EndReason
@@ -27,19 +27,18 @@ def with_fault(fault: Fault | None) -> DeviceOptions:
 
 def test_a_manifest_before_zeroing_is_found(tmp_path) -> None:
     """A decode node that does not wait for its zeroing before it asks for pages has a race between the two."""
-    for edges, races in ((frozenset(), set()), (frozenset({Edge.ZERO_REMOTE}), {"zero -> receive"})):
-        out = tmp_path / str(len(races))
-        assert run_pair(Pair(on_d=DeviceOptions(omitted=edges)), out).races == races
-        assert (found(27, out / "D") > 0) is bool(races)
+    for name, edges, races in (("clean", set(), set()), ("spoilt", {Edge.ZERO_REMOTE}, {"zero -> receive"})):
+        device = DeviceOptions(omitted=frozenset(edges))
+        assert run_pair(Pair(on_d=device), tmp_path / name).races == races
+    assert reveals(QUERIES[27], tmp_path / "spoilt", tmp_path / "clean")
 
 
 def test_a_decode_before_its_candidates_is_found(tmp_path) -> None:
     """With a draft that is always right every first window gives 3 tokens; without its candidates 1, the same ones."""
-    for fault, rows in ((None, 0), (Fault.LATE_CANDIDATES, 1)):
-        out = tmp_path / str(rows)
-        paired = run_pair(Pair(pool=WIDE, draft_layers=2, on_d=with_fault(fault)), out)
+    for name, fault in (("clean", None), ("spoilt", Fault.LATE_CANDIDATES)):
+        paired = run_pair(Pair(pool=WIDE, draft_layers=2, on_d=with_fault(fault)), tmp_path / name)
         assert paired.equality.is_exact
-        assert found(28, out / "D") == rows
+    assert reveals(QUERIES[28], tmp_path / "spoilt", tmp_path / "clean")
 
 
 def test_pages_given_up_while_the_peer_writes_are_found(tmp_path, monkeypatch) -> None:
@@ -49,14 +48,13 @@ def test_pages_given_up_while_the_peer_writes_are_found(tmp_path, monkeypatch) -
     """
     requests = (request("a", (1, 27), says=4), request("b", (2, 27), says=4))
     a_page_of_a_comes_broken(monkeypatch)
-    for fault, races in ((None, set()), (Fault.EARLY_FAILURE, {"receive -> zero"})):
-        out = tmp_path / str(len(races))
+    for name, fault, races in (("clean", None, set()), ("spoilt", Fault.EARLY_FAILURE, {"receive -> zero"})):
         streams = lambda now_ns: VirtualStreams(now_ns, 1, Policy.LATEST)  # noqa: E731
-        paired = run_pair(Pair("tiny", requests, parents=6, on_d=with_fault(fault), streams=streams), out)
+        paired = run_pair(Pair("tiny", requests, parents=6, on_d=with_fault(fault), streams=streams), tmp_path / name)
         assert (paired.on_d.failed, paired.on_d.finished) == (1, 1)
         assert paired.races >= races
         assert bool(paired.races) is bool(races)
-        assert (found(29, out / "D") > 0) is bool(races)
+    assert reveals(QUERIES[29], tmp_path / "spoilt", tmp_path / "clean")
 
 
 def test_a_prefill_node_that_finishes_a_request_is_found(tmp_path) -> None:
@@ -66,10 +64,9 @@ def test_a_prefill_node_that_finishes_a_request_is_found(tmp_path) -> None:
         return [e for event in events for e in _and_finish(event)]
 
     run_pair(Pair(requests=REQUESTS[:2]), tmp_path / "clean")
-    assert found(31, tmp_path / "clean" / "P") == 0
-    paired = run_pair(Pair(requests=REQUESTS[:2], meddle={Role.P: finishes}), tmp_path / "run")
+    paired = run_pair(Pair(requests=REQUESTS[:2], meddle={Role.P: finishes}), tmp_path / "spoilt")
     assert paired.on_p.reason is EndReason.SCHEDULER_RAISED
-    assert found(31, tmp_path / "run" / "P") > 0
+    assert reveals(QUERIES[31], tmp_path / "spoilt", tmp_path / "clean")
 
 
 def _and_finish(event):

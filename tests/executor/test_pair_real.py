@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -12,9 +11,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
 import tsviz.scheduler.compat as twin
+from tests.executor.catalogue import anomaly
 from tests.executor.pairs import Pair, Paired, drawn_pair, run_pair
 from tests.executor.rig import request
-from tests.executor.test_failures import CATALOGUE
 from tsviz.api import open_trace
 from tsviz.engine.summary import EndReason
 from tsviz.executor.landing import CUT
@@ -23,9 +22,6 @@ from tsviz.executor.sizing import PoolOptions
 torch.set_num_threads(1)
 SEEDS = range(5)
 PAIR_PATHS = ("hand-over", "landing", "landing behind a prefix", "block sent ahead", "candidate rejected")
-CUT_QUERY, STALE_QUERY = (
-    re.findall(rf"^## .*\({name}\).*?```sql\n(.*?)```", CATALOGUE, re.S | re.M)[0] for name in ("A1", "A4")
-)
 
 
 def said(paired: Paired) -> dict[str, list[int]]:
@@ -83,7 +79,7 @@ def test_a_cut_landing_fails_alone(model, declared, real_scheduler, tmp_path) ->
     assert {name: len(tokens) for name, tokens in said(paired).items()} == {"a": 4, "c": 6}
     for engine in (paired.d, paired.p):
         assert engine.port.sizes()[:4] == (0, 0, 0, 0)
-    rows = open_trace(tmp_path / "D").sql(CUT_QUERY).to_pylist()
+    rows = open_trace(tmp_path / "D").sql(anomaly("A1")).to_pylist()
     assert [(row["request"], row["landed_tokens"], row["prefill_tokens"]) for row in rows] == [("b", 24, 44)]
 
 
@@ -91,7 +87,7 @@ def test_the_twin_cuts_no_landing(tmp_path) -> None:
     """On the twin's plans the same three requests finish, and the query of A1 finds nothing."""
     paired = run_pair(cut_pair("tiny-sliding", twin), tmp_path)
     assert (paired.on_d.finished, paired.failures) == (3, {})
-    assert open_trace(tmp_path / "D").sql(CUT_QUERY).num_rows == 0
+    assert open_trace(tmp_path / "D").sql(anomaly("A1")).num_rows == 0
 
 
 @pytest.mark.parametrize("scheduler", ["twin", "real"])
@@ -106,5 +102,5 @@ def test_a_decode_node_that_retracts_says_what_one_engine_says(scheduler, real_s
     paired = run_pair(Pair("tiny", requests, pool, parents=8, scheduler=module), tmp_path)
     assert (paired.on_d.reason, paired.on_d.finished) == (EndReason.DRAINED, 2)
     assert paired.on_d.retractions == 1
-    assert open_trace(tmp_path / "D").sql(STALE_QUERY).num_rows == 1
+    assert open_trace(tmp_path / "D").sql(anomaly("A4")).num_rows == 1
     assert paired.equality.is_exact

@@ -7,9 +7,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
 from tsviz.executor.arena import Arena, HostPool
-from tsviz.executor.layout import ByteRange, plan_layout
+from tsviz.executor.layout import plan_layout
 from tsviz.executor.shape import BadModel, ModelShape
 from tsviz.executor.sizing import PoolOptions, parents_for_budget, single_request_tokens, size_pool
+from tsviz.trace.order.ops import ByteRange
 
 SHAPE = ModelShape("FS", kv_heads=2, head_dim=8)
 

@@ -31,9 +31,9 @@ from tsviz.executor.upload import download, upload
 
 torch.set_num_threads(1)
 ONCE = {
-    "weights.py:31", "weights.py:33", "weights.py:34",  # the weights, before there is anything to wait for
-    "model.py:99",  # the frequencies of RoPE, once a shape
-    "arena.py:66",  # the guard page, which the rig looks at when all is over
+    "weights.to", "weights.<genexpr>", "weights.<dictcomp>",  # the weights, before there is anything to wait for
+    "model._frequencies_on",  # the frequencies of RoPE, once a shape
+    "arena.null_parent_is_zero",  # the guard page, which the rig looks at when all is over
 }  # fmt: skip
 """What waits before the first round or behind the last."""
 EXACT = {

@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 
 from tests.executor.conftest import tsviz
 from tsviz.executor import backups
-from tsviz.executor.order import check_ops
-from tsviz.executor.recorded_ops import read_ops
 from tsviz.executor.store import PageStore
+from tsviz.trace.order.checker import check_ops
+from tsviz.trace.order.recorded import read_ops
 from tsviz.trace.reader import open_bundle
 
 RECORD = (
@@ -51,7 +51,7 @@ def test_every_forward_has_its_operations(bundle) -> None:
 
 def test_the_checker_reads_a_trace(bundle) -> None:
     """The operations of a recorded run are ordered wherever they touch the same bytes; without events they are not."""
-    ops = read_ops(open_bundle(bundle).part("F", 0))
+    ops = list(read_ops(open_bundle(bundle).part("F", 0)))
     assert check_ops(ops) == []
     for op in ops:
         op.waits, op.seen = (), ()

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the executor needs torch: pip install 'tsviz[executor]'")
 
 import tsviz.scheduler.compat as twin
-from tests.executor.rig import Life, live
+from tests.executor.rig import Life, live, request
 from tests.executor.test_equality import SHARED
 from tsviz.engine.clock import VirtualClock
 from tsviz.engine.port import StorageKey
@@ -194,6 +194,16 @@ def test_on_virtual_streams_puts_come_in_the_same_order_every_time(tmp_path, pol
     assert [(o.round, o.number, o.kind, o.start_ns) for o in one.ops] == [
         (o.round, o.number, o.kind, o.start_ns) for o in two.ops
     ]
+
+
+def test_pages_are_found_in_storage_as_often_as_they_are_asked_for(tmp_path) -> None:
+    """Three prompts in turn, three times, where neither device nor host holds them till their turn: six restores.
+
+    The scheduler remembers as many stored keys as the host has pages: those of a prompt are registered each time.
+    """
+    requests = tuple(request(f"r{i}", (100 + i % 3, 16), (200 + i, 3), says=3, at_ms=40 * i) for i in range(9))
+    lived = live(Life(requests, "tiny", PoolOptions(8, 40, 2, mixed=True, storage=True), 5, 2), twin, tmp_path)
+    assert (lived.equality.is_exact, lived.counts["storage restore"]) == (True, 6)
 
 
 OTHERS = {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
+from tsviz.query.shipped.definition import Relation
 from tsviz.query.source import Bundle
-from tsviz.query.views import decided_in
+from tsviz.query.views import SHIPPED, decided_in
 
 from .decided import decided, decided_part
 from .fakes import FakeBundle, FakePart, table
@@ -374,3 +375,30 @@ def test_possible_hits() -> None:
 def test_a_query_that_needs_decisions_is_known_by_what_it_reads(sql: str, columns: list[str], named: list[str]) -> None:
     """Of `waiting` the cause alone comes from decisions, of `verdict_runs` everything, of `requests` nothing."""
     assert decided_in(sql, columns) == named
+
+
+ARGUMENTS = {"at_round": "4", "request_id": "'b'", "group_name": "'full'", "page_id": "6"}
+ACROSS = {"rank_divergence"}
+"""Relations that compare parts."""
+
+
+@pytest.fixture(scope="module")
+def several() -> Iterator[list[Locked]]:
+    """Two ranks of a trace and a part of another one, all three the same: together, and each alone."""
+    ranks = [replace(decided_part(), rank=rank) for rank in (0, 1)]
+    bundles = [FakeBundle("t", ranks), FakeBundle("u", ranks[:1])]
+    alone = [FakeBundle(bundle.name, [part]) for bundle in bundles for part in bundle.parts]
+    opened = [Locked(Catalog(one)) for one in (bundles, *([bundle] for bundle in alone))]
+    yield opened
+    for locked in opened:
+        locked.close()
+
+
+@pytest.mark.parametrize("relation", [r for r in SHIPPED if r.name not in ACROSS], ids=lambda relation: relation.name)
+def test_no_relation_mixes_parts(relation: Relation, several: list[Locked]) -> None:
+    """Of parts with the same rounds, requests and operations each has the rows that it has alone."""
+    call = relation.name
+    if relation.parameters is not None:
+        call += f"({', '.join(ARGUMENTS[name] for name in relation.parameters if ':=' not in name)})"
+    together, *alone = ([repr(row) for row in one.query(f"FROM {call}")[0].to_pylist()] for one in several)
+    assert sorted(together) == sorted(row for rows in alone for row in rows)

@@ -12,7 +12,6 @@ from tsviz.query.locked import Locked
 from tsviz.query.views import SHIPPED
 
 from .fakes import FakeBundle, FakePart, table
-from .tiny import tiny
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 
@@ -252,21 +251,3 @@ def test_columns_and_examples(relation: Any, ask_rows: Rows) -> None:
         call += f"({', '.join('NULL' for p in relation.parameters if ':=' not in p)})"
     assert [row[0] for row in ask_rows(f"DESCRIBE FROM {call}")] == [*PLACE, *(name for name, _ in relation.columns)]
     ask_rows(relation.example)
-
-
-def test_parts_do_not_mix() -> None:
-    """Two parts with the same submissions keep their requests, restarts and block tables apart."""
-    locked = Locked(Catalog([FakeBundle("t", [FakePart(tiny(), "F", 0), FakePart(tiny(), "F", 1)])]))
-    for sql in (
-        "requests",
-        "restarts",
-        "waiting(4)",
-        "block_table('b', 4)",
-        "retraction_rounds",
-        "page_life('full', 6)",
-    ):
-        counts = locked.query(f"SELECT count(*) FILTER (rank = 0) AS a, count(*) FILTER (rank = 1) AS b FROM {sql}")[0]
-        row = counts.to_pylist()[0]
-        alone = Locked(Catalog([FakeBundle("t", [FakePart(tiny())])]))
-        expected = alone.query(f"FROM {sql}")[0].num_rows
-        assert row == {"a": expected, "b": expected}, sql

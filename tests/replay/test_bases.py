@@ -108,7 +108,7 @@ def test_bases_and_whole_tables_show_the_same(real: ModuleType, tmp_path: Path, 
             who = rng.choice((None, *range(count)))
             assert based.records(round_, who) == whole.records(round_, who)
             assert based.outstanding(round_) == whole.outstanding(round_)
-        assert based.forwards(1, rounds) == whole.forwards(1, rounds)
+        assert based.device(1, rounds) == whole.device(1, rounds)
         for _ in range(60):
             at, step, who = rng.randint(0, rounds + 1), rng.choice((1, -1)), rng.choice((None, *range(count)))
             assert based.next_mark(at, who, step) == whole.next_mark(at, who, step), (seed, at, who, step)

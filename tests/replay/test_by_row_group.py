@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.replay.row_groups import cut_into_groups
-from tsviz.replay.findings.scan import CHECKS, check_part
+from tsviz.replay.findings.scan import check_part
 from tsviz.replay.inside import Inside
 from tsviz.replay.live.as_bytes import to_bytes
 from tsviz.replay.live.run import LiveRun
@@ -125,7 +125,7 @@ def test_findings_and_lost_time_are_the_same(indexed: tuple[Facts, Facts], both:
         for part, facts in zip(both, indexed, strict=True)
     ]
     assert [one.ended for one in ended[1]] == [one.ended for one in ended[0]]
-    assert {one.outcome for one in ended[0]} > {"found"} and len(ended[0]) == len(CHECKS)
+    assert {one.outcome for one in ended[0]} > {"found"} and len(ended[0]) >= 20
     lost = [blame(facts) for facts in indexed]
     assert [(one.causes, one.tokens) for one in lost[1]] == [(one.causes, one.tokens) for one in lost[0]]
 

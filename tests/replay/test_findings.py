@@ -15,11 +15,12 @@ from tests.incidents.scene import Scene
 from tsviz.query.problem import Kind, Problem, QueryError
 from tsviz.replay.findings.model import Checked
 from tsviz.replay.findings.reference import reference
-from tsviz.replay.findings.scan import BY_NAME, CHECKS, check_kept, check_part
+from tsviz.replay.findings.scan import BY_NAME, CHECKS, check_kept, check_part, checks_of
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.scenario.predicates import Finding
 from tsviz.replay.why.answer import facts_of
 from tsviz.scheduler import compat
+from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part, open_bundle
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +57,10 @@ class Tampered:
     def table(self, name: str) -> pa.Table:
         """The other table, or the part's."""
         return self._tables.get(name, self._part.table(name))
+
+    def batches(self, name: str) -> list[pa.RecordBatch]:
+        """The other table, or the part's, in pieces."""
+        return self.table(name).to_batches()
 
     def tables(self) -> dict[str, Any]:
         """All tables."""
@@ -106,6 +111,7 @@ SHIPPED = {
     "mixed-stall": {"stall", "never_fits"},
     "bounded-replay": set(),
     "prefill-decode-pair": {"failed_transfers"},
+    "smollm2-live": set(),
 }
 """What the stories of traces/incidents.json say, by the name of the finding."""
 
@@ -153,7 +159,7 @@ def test_a_question_without_an_answer_ends_one_check(monkeypatch: pytest.MonkeyP
         def ask(*_: Any) -> None:
             raise QueryError(Problem(Kind.MEMORY, "could not allocate"))
 
-        without_memory.setattr("tsviz.replay.findings.recorded._ask", ask)
+        without_memory.setattr("tsviz.replay.findings.recorded.ask", ask)
         before = made()
     assert before["recompute_tax"] == "not_checkable" and before["livelock"] == "not_found"
     assert made() == before | {"recompute_tax": "not_found", "low_hit_rate": "not_found"}
@@ -416,6 +422,113 @@ def test_a_rank_that_makes_another_plan_is_found(scene: Opener) -> None:
     (one,) = check_part(pair, part, None, [BY_NAME["rank_divergence"]])  # type: ignore[arg-type]
     assert numbers(one) == {"ranks": 1, "first_rank": 1, "equal_rounds": 1}
     assert [str(position) for position in one.positions] == ["N/0:2"]
+
+
+def on_the_device(name: str, **tables: pa.Table) -> Checked:
+    """How a check of a real device ends on the shipped live run with other tables."""
+    bundle = open_bundle(TRACES / "smollm2-live")
+    (one,) = check_part(bundle, Tampered(bundle.parts[0], **tables), None, [BY_NAME[name]])  # type: ignore[arg-type]
+    return one
+
+
+def table_of_live(name: str) -> pa.Table:
+    """A table of the shipped live run."""
+    return open_bundle(TRACES / "smollm2-live").parts[0].table(name)
+
+
+def test_an_operation_that_waits_for_nothing_races() -> None:
+    """A zeroing takes page 5's bytes while the layer of the round before that wrote them may still run."""
+    ops, ranges = table_of_live("device_ops").to_pylist(), table_of_live("device_ranges").to_pylist()
+    zero = next(op for op in ops if op["kind"] == "zero" and op["op"] > 200)
+    layer = next(op for op in reversed(ops[: zero["op"]]) if op["kind"] == "layer")
+    cleared = next(r for r in ranges if r["op"] == zero["op"])
+    written = next(i for i, r in enumerate(ranges) if r["op"] == layer["op"] and r["writes"])
+    ranges[written] |= {"begin_byte": cleared["begin_byte"], "end_byte": cleared["begin_byte"] + 16}
+    ops[zero["op"]] |= {"waits": [], "seen": []}
+    schemas = table_of_live("device_ops").schema, table_of_live("device_ranges").schema
+    one = on_the_device(
+        "device_race", device_ops=pa.Table.from_pylist(ops, schema=schemas[0]),
+        device_ranges=pa.Table.from_pylist(ranges, schema=schemas[1]),
+    )  # fmt: skip
+    assert "layer -> zero" in one.sentence or f"zero (op {zero['op']:,}" in one.sentence
+    assert f"(op {layer['op']:,}, round {layer['round']:,}, stream exec)" in one.sentence
+    assert zero["round"] in (position.round for position in one.positions)
+
+
+def test_an_unknown_stream_is_said_with_its_place() -> None:
+    """Words of a trace are not believed: the error names the operation and what there is."""
+    ops = changed(table_of_live("device_ops"), 3, stream="elsewhere")
+    with pytest.raises(TraceError, match=r"device_ops, op 3, stream: expected default, exec.*found 'elsewhere'"):
+        on_the_device("device_race", device_ops=ops)
+
+
+def test_logits_that_are_no_numbers_are_found() -> None:
+    """One row of a forward that is broken names its request, its round and what the device had of it."""
+    rows = table_of_live("forward_rows")
+    row = rows.to_pylist()[7]
+    one = on_the_device("broken_rows", forward_rows=changed(rows, 7, broken=True))
+    assert numbers(one) == {"rows": 1, "requests": 1}
+    assert f"{row['request']!r}, first in round {row['round']:,} with {row['valid_tokens']:,} tokens" in one.sentence
+
+
+def test_a_device_that_counts_otherwise_is_found() -> None:
+    """A decode that has a token less on the device than the one before it had and accepted."""
+    rows = table_of_live("forward_rows")
+    last = rows.num_rows - 1
+    row = rows.to_pylist()[last]
+    one = on_the_device("lost_tokens", forward_rows=changed(rows, last, valid_tokens=row["valid_tokens"] - 1))
+    assert numbers(one) == {"decodes": 1, "requests": 1}
+    assert f"{row['valid_tokens']:,} tokens behind round" in one.sentence
+    assert f"{row['valid_tokens'] - 1:,} in front of round {row['round']:,}" in one.sentence
+
+
+def test_a_copy_that_ends_behind_its_acknowledgement_is_found() -> None:
+    """A store that the device ended a millisecond behind the call that told the scheduler so."""
+    ops, events = table_of_live("device_ops"), table_of_live("events").to_pylist()
+    place, store = next((i, op) for i, op in enumerate(ops.to_pylist()) if op["kind"].startswith("store"))
+    told = next(e for e in events if e["kind"] == "write_back_done" and e["op_id"] == store["op_id"])
+    call = next(c for c in table_of_live("calls").to_pylist() if c["seq"] == told["call_seq"])
+    one = on_the_device("early_acknowledgement", device_ops=changed(ops, place, end_ns=call["time_ns"] + 1_000_000))
+    assert numbers(one) == {"copies": 1}
+    assert f"in front of round {told['round']:,}, 1.000 ms before its {store['kind']} had ended" in one.sentence
+
+
+def test_a_page_that_changed_without_a_writer_is_found() -> None:
+    """An operation found another checksum than the one before it had left."""
+    ops = table_of_live("device_ops").to_pylist()
+    left, then = ops[10], ops[40]
+    same = {"space": "device", "group": "full", "page": 3, "layer": 0, "request": None, "item": None}
+    rows = [
+        same | {"round": left["round"], "op": left["op"], "writes": True, "crc32": 17},
+        same | {"round": then["round"], "op": then["op"], "writes": False, "crc32": 18},
+    ]
+    crcs = pa.Table.from_pylist(rows, schema=table_of_live("page_crcs").schema)
+    one = on_the_device("changed_pages", page_crcs=crcs)
+    assert numbers(one) == {"blocks": 1}
+    assert one.sentence.startswith(f"page 3 of 'full' (device) changed behind {left['kind']} of round {left['round']}")
+
+
+def test_forwards_that_wait_for_copies_are_found() -> None:
+    """A zeroing that waits for a store as long as all forwards took: half of the device's time is lost."""
+    ops = table_of_live("device_ops").to_pylist()
+    took = sum(f["end_ns"] - f["start_ns"] for f in table_of_live("forwards").to_pylist())
+    zero = next(op for op in ops if op["kind"] == "zero" and ops[op["op"] - 1]["kind"].startswith("store"))
+    store, ready = ops[zero["op"] - 1], max(op["end_ns"] for op in ops[: zero["op"] - 1])
+    ready = max(ready, zero["submit_ns"])
+    ops[store["op"]] |= {"end_ns": ready + took}
+    ops[zero["op"]] |= {"start_ns": ready + took, "end_ns": ready + took, "waits": [store["op"]]}
+    for op in ops[zero["op"] + 1 :]:
+        op |= {"waits": []}
+    one = on_the_device("copy_stalls", device_ops=pa.Table.from_pylist(ops, schema=table_of_live("device_ops").schema))
+    assert numbers(one) == {"stalled_ns": took, "forward_ns": took}
+    assert f"(100.0 %): zero for {store['kind']} {took / 1e6:,.2f} ms (1 time)" in one.sentence
+
+
+def test_a_simulated_device_is_not_asked_for_its_order() -> None:
+    """Checks of a real device are made of a trace that has one, and of no other."""
+    live, simulated = (open_bundle(TRACES / name).parts[0] for name in ("smollm2-live", "head-of-line"))
+    more = {check.name for check in checks_of(live)} - {check.name for check in checks_of(simulated)}
+    assert more == {"device_race", "broken_rows", "lost_tokens", "early_acknowledgement", "copy_stalls"}
 
 
 def test_every_check_is_found_somewhere() -> None:

@@ -121,4 +121,6 @@ def test_damaged_tables_are_not_answered_for(cache: Path, tmp_path: Path) -> Non
 def test_a_cache_that_cannot_be_written_is_done_without(cache: Path) -> None:
     """Where the folder of the cache is a file, checks are made and nothing is kept."""
     cache.write_text("no folder")
-    assert len(kept(TRACES / "head-of-line", "none 0", Asked(None))) == len(CHECKS)
+    assert {"plan_breach", "head_of_line", "stall"} <= {
+        one.check.name for one in kept(TRACES / "head-of-line", "none 0", Asked(None))
+    }

@@ -48,7 +48,7 @@ def told(view: RecordedView, rng: random.Random, some: int = 8) -> list[Any]:
     for columns in (1, 7, rounds):
         found += [tuple(view.lanes(1, rounds)), view.timeline(1, rounds, columns, range(count))]
         found += [view.marks(1, rounds, columns), view.pool_history(1, rounds, columns)]
-    return [*found, view.forwards(1, rounds)]
+    return [*found, view.device(1, rounds)]
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tsviz.replay.findings.model import CHECKSUMS, DEVICE
 from tsviz.replay.findings.scan import CHECKS
 from tsviz.replay.lost.keys import LostKey
 from tsviz.replay.survey import ask as survey
@@ -16,6 +17,8 @@ from tsviz.replay.survey.child import Survey
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).parents[2] / "traces"
+MADE = [check.name for check in CHECKS if check.needs not in (DEVICE, CHECKSUMS)]
+"""What is checked of a trace whose device was simulated."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,9 +54,9 @@ def keys(answers: list[Answer]) -> list[LostKey]:
 def test_without_decisions_the_checks_that_need_them_are_not_checkable() -> None:
     """`head-of-line` is recorded without decisions and nothing is in the cache: the extent says none, of 55 rounds."""
     answers = here("head-of-line", "findings")
-    assert answers[:2] == [Plan(len(CHECKS)), Extent("F/0", "none", 0, 55)]
+    assert answers[:2] == [Plan(len(MADE)), Extent("F/0", "none", 0, 55)]
     looked = [answer for answer in answers if isinstance(answer, Looked)]
-    assert [one.name for one in looked] == [check.name for check in CHECKS]
+    assert [one.name for one in looked] == MADE
     hold = next(one for one in looked if one.name == "head_of_line_hold")
     assert (hold.outcome, hold.severity) == ("not_checkable", "costly")
     assert hold.sentence == "not checkable without decisions (tsviz index)"
@@ -91,7 +94,7 @@ def test_a_survey_that_is_cancelled_says_no_more() -> None:
     """Its process is gone behind it."""
     asked = Survey({"what": "findings", "trace": str(TRACES / "mixed-undeclared-livelock"), "derive": False})
     answers = iter(asked)
-    assert next(answers) == Plan(len(CHECKS))
+    assert next(answers) == Plan(len(MADE))
     asked.cancel()
     assert not [answer for answer in answers if isinstance(answer, Failed)]
     assert asked._process is not None

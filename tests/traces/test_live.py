@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tsviz.executor.order import check_ops
-from tsviz.executor.recorded_ops import read_ops
+from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.verify import verify
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
+from tsviz.trace.order.checker import check_ops
+from tsviz.trace.order.recorded import read_ops
 from tsviz.trace.reader import open_bundle
 
 TRACES = Path(__file__).resolve().parents[2] / "traces"
@@ -36,7 +38,7 @@ def test_its_catalogue_entry_points_at_a_recovery() -> None:
 def test_its_operations_are_ordered_and_its_tokens_are_not_told() -> None:
     """No two operations race, each forward of 30 layers is there, and no token or prompt is in the trace."""
     part = BUNDLE.parts[0]
-    ops = read_ops(part)
+    ops = list(read_ops(part))
     assert check_ops(ops) == []
     forwards = part.table("forwards").num_rows
     assert sum(op.kind.value == "layer" for op in ops) == 30 * forwards > 0
@@ -52,3 +54,12 @@ def test_it_is_looked_at_without_torch() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=TRACES.parent, check=False)
     assert (run.returncode, run.stdout) == (0, "")
+
+
+def test_what_it_ran_on_is_told() -> None:
+    """`info` says model, mode and number format, how many operations there are, that none raced, and what that cost."""
+    told = overview(BUNDLE)["device"]
+    assert (told["model"], told["dtype"], told["races"]) == ("smollm2", "float32", 0)
+    assert told["operations"] == len(BUNDLE.parts[0].table("device_ops")) > 0
+    assert re.fullmatch(r"\d\.\d\d % of the run, on the control thread", told["recorder"])
+    assert overview(open_bundle(TRACES / "mixed-stall"))["device"] == {}

@@ -7,7 +7,7 @@ import threading
 import pytest
 from textual.pilot import Pilot
 
-from tests.tui.desks import CHECKED, FOUND, FakeDesk
+from tests.tui.desks import CHECKED, FOUND, FakeDesk, check
 from tests.tui.fakes import FullView
 from tests.tui.helpers import compare, compare_both, pane_text, rest, screen_text
 from tsviz.replay.survey.ask import Extent, Failed, Plan, Progress
@@ -97,6 +97,19 @@ async def test_another_part_without_a_way_to_it_is_named() -> None:
         await pilot.press("enter")
         await rest(pilot)
         assert "That is in part D/0: tsviz open runs/mooncake@D/0:64" in screen_text(pilot.app)
+
+
+@pytest.mark.parametrize(("name", "view"), [("device_race", "device"), ("copy_stalls", "device"), ("stall", "why")])
+async def test_a_finding_opens_the_view_that_says_more(name: str, view: str) -> None:
+    """Of a device its operations in that round; of what waits, why."""
+    one = check(name, "found", "broken", "something is wrong", rounds=(40, 90))
+    async with app_on(FakeDesk((Plan(1), Extent("P/0", "recorded", 300, 300), one))).run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await pilot.press("enter")
+        await rest(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, MainScreen)
+        assert (screen.scene.round, screen.scene.view) == (40, view)
 
 
 async def test_a_check_without_a_round_says_so() -> None:

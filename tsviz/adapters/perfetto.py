@@ -23,7 +23,10 @@ GROUP_COUNTERS = (("cached_pages", "pages"), ("local_pages", "pages"))
 """Columns of `pool` that become a counter of each group."""
 OPERATION_ARGUMENTS = ("input_tokens", "begin_tokens", "replay_tokens", "slot")
 
+DEVICE_ARGUMENTS = ("round", "op", "layer", "op_id", "moved_bytes", "stall_ns")
+
 ROUND, DEVICE, OPERATION, WAIT, HOLD, RETRACTION = "round", "device", "operation", "wait", "hold", "retraction"
+DEVICE_OPERATION = "device_operation"
 """Categories of events."""
 
 
@@ -36,7 +39,8 @@ class PartRows:
     """One scheduler: rows of `rounds`, `forwards`, `operations`, `requests`, and of decided ones where they are known.
 
     `waits` are the `verdict_runs` other than scheduled ones, `retractions` those of the decided table with an outcome
-    of `retracted`, `groups` the names by index. All in order of round.
+    of `retracted`, `groups` the names by index, `device_ops` has what `device_stalls` says of an operation beside it
+    (null where it did not wait). All in order of round, or of submission.
     """
 
     name: str
@@ -49,6 +53,7 @@ class PartRows:
     retractions: Columns
     pool: Columns
     groups: Sequence[str]
+    device_ops: Columns
 
 
 @dataclass(slots=True)
@@ -129,6 +134,32 @@ class _Part:
         track = self._track("device")
         for round_, start, end in _rows(forwards, "round", "start_ns", "end_ns"):
             self._packets.slice(track, start, max(start, end), DEVICE, "forward", {"round": round_})
+        self._streams(track)
+
+    def _streams(self, parent: int) -> None:
+        """Write a track a stream below the device's, and a flow from what another stream waited for to what waited."""
+        ops = self._part.device_ops
+        flows: dict[int, list[int]] = {}
+        ends: dict[int, int] = {}
+        for op, for_op in _rows(ops, "op", "for_op"):
+            if for_op is not None:
+                self._flow += 1
+                flows.setdefault(for_op, []).append(self._flow)
+                ends[op] = self._flow
+        tracks: dict[str, int] = {}
+        free: dict[str, int] = {}
+        for index, (op, stream, kind, start, end) in enumerate(
+            _rows(ops, "op", "stream", "kind", "start_ns", "end_ns")
+        ):
+            if stream not in tracks:
+                tracks[stream] = self._track(stream, parent)
+            begin = max(start, free.get(stream, 0))  # a stream is first in, first out: what times blur must not cross
+            free[stream] = max(begin, end)
+            arguments = {name: ops[name][index] for name in DEVICE_ARGUMENTS}
+            self._packets.slice(
+                tracks[stream], begin, free[stream], DEVICE_OPERATION, kind, arguments, ends.get(op, 0),
+                flows.get(op, ()),
+            )  # fmt: skip
 
     def _groups(self) -> None:
         pool = self._part.pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import IO, Any
 
 from .perfetto import NoPerfetto, Written
@@ -45,10 +46,11 @@ class Packets:
         self._builder.write_packet(packet)
 
     def slice(
-        self, track: int, begin_ns: int, end_ns: int, category: str, name: str, arguments: dict[str, Any], ends: int = 0
-    ) -> None:
-        """Write a slice; `ends` is the flow that ends at its begin."""
-        self._event(track, begin_ns, self._kinds.TYPE_SLICE_BEGIN, category, name, arguments, ends=ends)
+        self, track: int, begin_ns: int, end_ns: int, category: str, name: str, arguments: dict[str, Any],
+        ends: int = 0, begins: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """Write a slice; `ends` is the flow that ends at it, `begins` are those that leave it."""
+        self._event(track, begin_ns, self._kinds.TYPE_SLICE_BEGIN, category, name, arguments, begins, ends)
         packet = self._packet()
         packet.timestamp = end_ns
         packet.track_event.type = self._kinds.TYPE_SLICE_END
@@ -66,7 +68,8 @@ class Packets:
         ends: int = 0,
     ) -> None:
         """Write an instant, at which flows may begin and end."""
-        self._event(track, at_ns, self._kinds.TYPE_INSTANT, category, name, arguments, begins, ends)
+        leave = (begins,) if begins else ()
+        self._event(track, at_ns, self._kinds.TYPE_INSTANT, category, name, arguments, leave, ends)
 
     def count(self, track: int, at_ns: int, value: int) -> None:
         """Write one value of a counter."""
@@ -79,7 +82,7 @@ class Packets:
 
     def _event(
         self, track: int, at_ns: int, kind: int, category: str, name: str, arguments: dict[str, Any],
-        begins: int = 0, ends: int = 0,
+        begins: Sequence[int] = (), ends: int = 0,
     ) -> None:  # fmt: skip
         packet = self._packet()
         packet.timestamp = at_ns
@@ -95,8 +98,7 @@ class Packets:
                     annotation.string_value = value
                 else:
                     annotation.int_value = value
-        if begins:
-            event.flow_ids.append(begins)
+        event.flow_ids.extend(begins)
         if ends:
             event.terminating_flow_ids.append(ends)
             self.written.flows += 1

@@ -36,9 +36,10 @@ def command(trace: str, form: str) -> None:
         return
     for key in ("name", "schema", "tokens", "scheduler", "command"):
         click.echo(f"{key:<10} {clean(str(view[key]))}")
-    for key, value in view["workload"].items():
-        if value is not None:
-            click.echo(f"{'workload' if key == next(iter(view['workload'])) else '':<10} {clean(f'{key}: {value}')}")
+    for block in ("device", "workload"):
+        for key, value in view[block].items():
+            if value is not None:
+                click.echo(f"{block if key == next(iter(view[block])) else '':<10} {clean(f'{key}: {value}')}")
     for words in view["removed"][-_REMOVED:]:
         click.echo(f"{'removed':<10} {clean(words)}")
     if len(view["removed"]) > _REMOVED:

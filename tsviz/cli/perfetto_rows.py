@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tsviz.adapters.perfetto import PartRows
     from tsviz.query.locked import Locked
 
+_OPS_AND_STALLS = """(
+    SELECT d.*, s.stall_ns, s.for_op FROM device_ops d LEFT JOIN device_stalls s USING (trace, node, rank, op))"""
+
 
 def rows_of(locked: Locked, trace: Path) -> list[PartRows]:
     """Return the rows of every part of the only trace, which lies at `trace`, in order of round.
@@ -55,6 +58,8 @@ def rows_of(locked: Locked, trace: Path) -> list[PartRows]:
             retractions=ask("round, stop, blocker, victim", "retractions", "outcome = 'retracted'", "round, stop"),
             pool=ask(f'round, "group", {levels}', "pool", order='round, "group"'),
             groups=ask('"group"', "groups", order="group_index")["group"],
+            device_ops=ask("round, op, stream, kind, layer, op_id, moved_bytes, start_ns, end_ns, stall_ns, for_op",
+                           _OPS_AND_STALLS, order="op"),
         ))  # fmt: skip
     return found
 

@@ -8,7 +8,7 @@ delegates (intake, storage, device, link) has a module of its own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -181,40 +181,20 @@ class EventLoop:
         )
 
     def _round(self) -> Iterator[Wait]:
+        """One round: the steps of section 1, in its order."""
         start_ns = self._clock.now_ns()
         moved = self._receive(start_ns)
         moved |= self._advance_head()
         if self._storage is not None:
             self._storage.refresh()
         plan, planned = self._plan()
-        tail: list[Event] = []
-        retracts: Sequence[Retracted] = ()
-        if self._storage is not None:
-            fetched = self._storage.prefetch(planned)
-            planned, retracts = fetched.planned, fetched.retracts
-            for retract in retracts:
-                self._live[retract.request_id].chunk_end = -1
-            if fetched.end_ns is not None:
-                yield Wait(fetched.end_ns, idle=False)
+        planned, retracts = yield from self._prefetch(planned)
         # Before the commits below: they delete the state of requests that may sit in this very batch.
         lives = [self._live[request_id] for request_id in planned.request_ids]
         pending = self._execute(plan, planned, lives)
-        in_flight = self._in_flight
-        depth = self._options.overlap_schedule_depth if pending is not None else 0
-        while len(in_flight) > depth:
-            oldest = in_flight.popleft()
-            if oldest.pending.end_ns is not None:
-                yield Wait(oldest.pending.end_ns, idle=False)
-            self._commit(oldest, oldest.pending.result(), tail)
-        if self._remote is not None:
-            self._poll_remote(self._remote, tail)
-        tail += retracts
-        if self._aborts is not None:
-            self._abort(self._aborts, tail)
-        if tail:
-            self._port.advance(tail)
-        if self._options.kv_events:
-            self._kv_events += self._port.drain_kv_events()
+        tail: list[Event] = []
+        yield from self._commit_down_to(self._options.overlap_schedule_depth if pending is not None else 0, tail)
+        self._advance_tail(tail, retracts)
         if pending is not None:
             self._quiet_rounds = 0
             return
@@ -268,6 +248,17 @@ class EventLoop:
         self._retractions += max(0, self._port.waiting_size() - waiting_before + admitted)
         return plan, planned
 
+    def _prefetch(self, planned: Planned) -> Generator[Wait, None, tuple[Planned, Sequence[Retracted]]]:
+        """Fetch what the plan wants from storage; return what is left of it, and whom a page that is gone retracts."""
+        if self._storage is None:
+            return planned, ()
+        fetched = self._storage.prefetch(planned)
+        for retract in fetched.retracts:
+            self._live[retract.request_id].chunk_end = -1
+        if fetched.end_ns is not None:
+            yield Wait(fetched.end_ns, idle=False)
+        return fetched.planned, fetched.retracts
+
     def _execute(self, plan: Plan, planned: Planned, lives: Sequence[_Live]) -> PendingForward | None:
         pending = self._device.execute(plan, planned)
         if pending is not None:
@@ -278,6 +269,26 @@ class EventLoop:
         if self._remote is not None:
             self._remote.executed(planned)
         return pending
+
+    def _commit_down_to(self, depth: int, tail: list[Event]) -> Iterator[Wait]:
+        """Commit the oldest results, each once it is there, until `depth` are out."""
+        while len(self._in_flight) > depth:
+            oldest = self._in_flight.popleft()
+            if oldest.pending.end_ns is not None:
+                yield Wait(oldest.pending.end_ns, idle=False)
+            self._commit(oldest, oldest.pending.result(), tail)
+
+    def _advance_tail(self, tail: list[Event], retracts: Sequence[Retracted]) -> None:
+        """Tell the scheduler the results in `tail`, and behind them what else happened since the last round."""
+        if self._remote is not None:
+            self._poll_remote(self._remote, tail)
+        tail += retracts
+        if self._aborts is not None:
+            self._abort(self._aborts, tail)
+        if tail:
+            self._port.advance(tail)
+        if self._options.kv_events:
+            self._kv_events += self._port.drain_kv_events()
 
     def _commit(self, flight: _InFlight, result: ForwardResult, tail: list[Event]) -> None:
         planned, lives, _ = flight

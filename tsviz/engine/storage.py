@@ -30,8 +30,12 @@ class StorageKeeper:
         self._registered: set[StorageKey] = set()
 
     def submitting(self, tokens: Tokens) -> None:
-        """Probe a new prompt's pages and register what is there, before it is submitted."""
-        self._refresh(self._port.storage_keys_of(tokens))
+        """Probe a new prompt's pages and register what is there, before it is submitted.
+
+        Also what was registered before: the scheduler remembers as many keys as the host has pages, and forgets the
+        oldest.
+        """
+        self._refresh(self._port.storage_keys_of(tokens), again=True)
 
     def refresh(self) -> None:
         """Probe again for the next admissions: an earlier hit may have disappeared."""
@@ -67,12 +71,12 @@ class StorageKeeper:
         )
         return Prefetched(left, tuple(map(Retracted, (*planned.request_ids, *remote))), fetched.end_ns)
 
-    def _refresh(self, keys: Sequence[StorageKey]) -> None:
+    def _refresh(self, keys: Sequence[StorageKey], *, again: bool = False) -> None:
         if not keys:
             return
         registered = self._registered
         found = dict(zip(keys, self._device.probe_storage(keys), strict=True))
-        if new := [key for key, there in found.items() if there and key not in registered]:
+        if new := [key for key, there in found.items() if there and (again or key not in registered)]:
             registered.update(new)
             self._port.register_storage(new)
         if lost := [key for key, there in found.items() if not there and key in registered]:

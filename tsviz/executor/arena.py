@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tsviz.executor.layout import ByteRange, Field, GroupLayout, Layout
+from tsviz.executor.layout import Field, GroupLayout, Layout
+from tsviz.trace.order.ops import ByteRange
 
 POISON = math.nan
 """What a fresh page holds in debug runs instead of zeros: whoever reads what nobody wrote says so in the logits."""

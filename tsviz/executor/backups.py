@@ -18,9 +18,9 @@ from tsviz.executor.arena import HostPool
 from tsviz.executor.crcs import HOST, STORAGE, Block, Copied, Watched, unsummed
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.ops import Kind, Op, Stream
-from tsviz.executor.order import merged
 from tsviz.executor.store import PageStore, StorageFailed, StoredPage
+from tsviz.trace.order.checker import merged
+from tsviz.trace.order.ops import Kind, Op, Stream
 
 PUT_PAUSES_S = (0.01, 0.1)
 """How long a put that failed rests before each further attempt."""

@@ -14,10 +14,10 @@ from tsviz.executor.backups import Backups
 from tsviz.executor.crcs import DEVICE, HOST, Block, Watched
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge, Fault
-from tsviz.executor.order import merged
 from tsviz.executor.store import PageStore, StoredPage
+from tsviz.trace.order.checker import merged
+from tsviz.trace.order.ops import Kind, Op, Stream
 
 Move = tuple[GroupLayout, int, int]
 """A block that is copied: its group, the page it is read from, the page it is written to."""
@@ -51,7 +51,10 @@ class CacheCopies:
     def write_back(self, stores: WriteBackOp, *, pinned: bool) -> list[int]:
         """Queue the stores of one guard; return their numbers, which zeroing waits for if they are not pinned."""
         layout, numbers = self._arena.layout, []
-        columns = (stores.op_ids, stores.source_pinned, stores.group_ids, stores.src_pages, stores.dst_pages)
+        guards = stores.source_pinned
+        if Fault.TAKEN_FOR_PINNED in self._options.faults:
+            guards = [True] * len(guards)
+        columns = (stores.op_ids, guards, stores.group_ids, stores.src_pages, stores.dst_pages)
         hashes, offsets = stores.content_hashes, stores.page_offsets
         behind = self._options.unless(Edge.EXEC_STORE, self._queue.last_exec)
         for i, (op_id, is_pinned, groups, sources, targets) in enumerate(zip(*columns, strict=True)):

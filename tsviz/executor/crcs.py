@@ -20,7 +20,8 @@ from tsviz.executor.streams import Run
 from tsviz.executor.upload import download
 from tsviz.trace.entries import PageCrc
 
-DEVICE, HOST, STORAGE, WIRE, PLAN, UPLOAD, SCRATCH = "device", "host", "storage", "wire", "plan", "upload", "scratch"
+DEVICE, HOST, STORAGE, WIRE = "device", "host", "storage", "wire"
+PLAN, UPLOAD, SCRATCH, SLOT = "plan", "upload", "scratch", "slot"
 
 Copied = tuple[PageCrc, Tensor | bytes | list[Tensor]]
 """A row without its sum, and the bytes, some in parts: on the host once the operation has ended."""

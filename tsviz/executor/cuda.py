@@ -16,9 +16,9 @@ import torch
 
 from tsviz.executor.forward_thread import ForwardThread
 from tsviz.executor.graphs import DecodeGraphs
-from tsviz.executor.ops import Op, Stream
 from tsviz.executor.shape import BadModel
 from tsviz.executor.streams import Run
+from tsviz.trace.order.ops import Op, Stream
 
 _HIGH_PRIORITY = -1
 _ANCHOR_MS = 1000.0

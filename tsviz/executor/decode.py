@@ -111,7 +111,7 @@ class DecodeForward:
         """Copy the outcome of the rows that are there to the host."""
         self.outcome = copied_out(self._step.outcome, len(self.inputs.rows))
 
-    def tables_copied(self, planned: Mapping[str, npt.NDArray[np.int64]]) -> Callable[[], Iterator[Copied]]:
+    def prologue_copied(self, planned: Mapping[str, npt.NDArray[np.int64]]) -> Callable[[], Iterator[Copied]]:
         """Return what tells, behind the prologue, the block tables as they were planned and as they were uploaded."""
         kept = {group.name: self._needed(group, planned) for group in self._decoding.arena.layout.groups}
 

@@ -20,12 +20,9 @@ from tsviz.executor.crcs import DEVICE, Block, PageCrcs, Watched
 from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.inputs import HostView, read_inputs
 from tsviz.executor.launch import Launcher
-from tsviz.executor.layout import ByteRange
 from tsviz.executor.model import Model
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge, Fault
-from tsviz.executor.order import OrderChecker, merged
 from tsviz.executor.paths import PathCounter
 from tsviz.executor.pending import ExecutorForward
 from tsviz.executor.slots import SlotState
@@ -33,6 +30,8 @@ from tsviz.executor.spoken import Said, Spoken
 from tsviz.executor.store import PageStore
 from tsviz.executor.streams import Streams
 from tsviz.executor.telling import DeviceObserver
+from tsviz.trace.order.checker import OrderChecker, merged
+from tsviz.trace.order.ops import ByteRange, Kind, Op, Stream
 
 
 class ExecutorDevice:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tsviz.executor import numerics
 from tsviz.executor.arena import Arena
-from tsviz.executor.crcs import PLAN, SCRATCH, UPLOAD, Copied, unsummed
+from tsviz.executor.crcs import PLAN, SCRATCH, SLOT, UPLOAD, Copied, unsummed
 from tsviz.executor.drafting import Drafting
 from tsviz.executor.inputs import ForwardInputs
 from tsviz.executor.model import Model
@@ -65,7 +65,7 @@ class Forward:
         device = self._arena.data.device
         tokens = upload(inputs.tokens, device)
         for i, row in enumerate(inputs.rows[: inputs.num_extends]):
-            if row.fresh:
+            if row.fresh and Fault.SLOT_KEPT not in self._options.faults:
                 slots.reset(row.slot)
             slots.fed(row.slot, row.begin, tokens[inputs.offsets[i] : inputs.offsets[i + 1]])
         decodes = inputs.rows[inputs.num_extends :]
@@ -139,14 +139,20 @@ class Forward:
             logits if self._options.keep_logits else None,
         )  # fmt: skip
 
-    def tables_copied(self, planned: Mapping[str, npt.NDArray[np.int64]]) -> Callable[[], Iterator[Copied]]:
-        """Return what tells, behind the prologue, the block tables as they were planned and as they were uploaded."""
+    def prologue_copied(self, planned: Mapping[str, npt.NDArray[np.int64]]) -> Callable[[], Iterator[Copied]]:
+        """Return what tells, behind the prologue, the block tables as they were planned and as they were uploaded, and
+        what is in slots that have new owners.
+        """
         kept = {name: table.tobytes() for name, table in planned.items()}
 
         def copied() -> Iterator[Copied]:
             for name, table in kept.items():
                 yield unsummed(PLAN, name), table
                 yield unsummed(UPLOAD, name), download(self._memory.tables[name])
+            for row in self.inputs.rows:
+                if row.fresh:
+                    left = self._slots.leftover(row.slot, row.begin, row.begin + row.length)
+                    yield unsummed(SLOT, "", request=row.request_id, item=row.slot), download(left)
 
         return copied
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from queue import SimpleQueue
 
-from tsviz.executor.ops import Op, Stream
 from tsviz.executor.streams import Run, Streams
+from tsviz.trace.order.ops import Op, Stream
 
 FORWARD_THREAD, PEER_THREAD, BACKUP_THREAD = "tsviz-forward", "tsviz-peer", "tsviz-backup"
 _THREADS = {Stream.PEER: PEER_THREAD, Stream.BACKUP: BACKUP_THREAD}

@@ -17,12 +17,12 @@ from tsviz.executor.crcs import DEVICE, WIRE, Block, Copied, Watched, unsummed
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.layout import GroupLayout
 from tsviz.executor.manifest import HOLE, Manifest, select_pages, travelling
-from tsviz.executor.ops import Kind, Stream
-from tsviz.executor.order import merged
 from tsviz.executor.refusal import RoomFails
 from tsviz.executor.rooms import Room, Stage
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Wire
+from tsviz.trace.order.checker import merged
+from tsviz.trace.order.ops import Kind, Stream
 
 Travelling = tuple[GroupLayout, int, int]
 """A group, a position in the manifest, the page on this node."""

@@ -13,13 +13,13 @@ from tsviz.executor.crcs import DEVICE, WIRE, Block, Watched, unsummed
 from tsviz.executor.device import ExecutorDevice
 from tsviz.executor.manifest import Manifest, prompt_crc, select_pages
 from tsviz.executor.messages import BROKEN, Page, Status
-from tsviz.executor.ops import Kind, Stream
 from tsviz.executor.options import Edge
-from tsviz.executor.order import merged
 from tsviz.executor.refusal import RoomFails
 from tsviz.executor.rooms import Room, Stage
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.wire import Wire
+from tsviz.trace.order.checker import merged
+from tsviz.trace.order.ops import Kind, Stream
 
 CUT = "the scheduler cut its landing short (A1 in docs/failures.md)"
 """Kind of reason: pages for a part of a prompt, on a node that never computes the rest."""

@@ -11,15 +11,14 @@ from tsviz.executor.decode import DecodeForward, Decoding
 from tsviz.executor.forward import Forward
 from tsviz.executor.graphs import DecodeGraphs
 from tsviz.executor.inputs import ForwardInputs
-from tsviz.executor.layout import ByteRange
 from tsviz.executor.model import Model
 from tsviz.executor.opqueue import OpQueue
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import DeviceOptions, Edge
 from tsviz.executor.slots import SlotState
 from tsviz.executor.spoilt import TableSpoiler
 from tsviz.executor.touched import Touched, Touching
 from tsviz.executor.touched_bytes import FieldSpans
+from tsviz.trace.order.ops import ByteRange, Kind, Op, Stream
 
 
 class Launched(NamedTuple):
@@ -61,7 +60,7 @@ class Launcher:
         behind = [options.unless(Edge.ZERO_FORWARD, zero.number)]
         began = queue.submit(
             Stream.EXEC, Kind.PROLOGUE, forward.prologue, behind,
-            watch=lambda: Watched(also=forward.tables_copied(planned)),
+            watch=lambda: Watched(also=forward.prologue_copied(planned)),
         )  # fmt: skip
         upper = inputs if forward.upper is None else forward.upper.inputs
         touched = Touched(inputs, upper, self._touching)

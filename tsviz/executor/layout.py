@@ -10,21 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
 
 from tsviz.executor.shape import ModelShape
+from tsviz.trace.order.ops import ByteRange
 
 FIELD_ALIGN_BYTES = 16
 MOST_PADDING = 0.25
 """Share of a group's parent that may be padding."""
-
-
-class ByteRange(NamedTuple):
-    """Bytes `begin .. end` (end excluded) of a space: `device`, `host` or `slots`."""
-
-    space: str
-    begin: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 
 from tsviz.engine.clock import Clock
 from tsviz.executor.crcs import PageCrcs, Watched
-from tsviz.executor.layout import ByteRange
-from tsviz.executor.ops import Kind, Op, Stream
-from tsviz.executor.order import OrderChecker
 from tsviz.executor.streams import Run, Streams
 from tsviz.executor.telling import DeviceObserver
+from tsviz.trace.order.checker import OrderChecker
+from tsviz.trace.order.ops import ByteRange, Kind, Op, Stream
 
 
 class OpQueue:

@@ -29,6 +29,8 @@ class Fault(Enum):
 
     FENCE_PINNED = 3
     """Zeroing waits for pinned stores too."""
+    TAKEN_FOR_PINNED = 4
+    """A store whose sources nothing pins is taken for a pinned one, which zeroing does not wait for."""
     ZERO_PARENT = 7
     """A whole LCM parent is cleared for one child."""
     STALE_TABLE = 9
@@ -47,6 +49,8 @@ class Fault(Enum):
     """The host is told one token fewer than the device accepted."""
     HOST_VALID = 20
     """Positions come from what the host knows instead of the device."""
+    SLOT_KEPT = 21
+    """A slot is not reset for its next owner."""
     SHARED_STAGING = 22
     """Tables are uploaded from one buffer that the next round overwrites."""
     EARLY_ACK = 24

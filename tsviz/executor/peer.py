@@ -31,6 +31,8 @@ from tsviz.executor.wire import Frame, Wire
 
 POLL_NS = 1_000_000
 """How soon to look again while something is expected from the peer."""
+UNASKED = "the scheduler takes it up again as if computed (A5 in docs/failures.md)"
+"""Kind of reason: a decode node's request that landed, lost its pages, and that no peer is to compute again."""
 MOST_UNKNOWN_ROOMS = 10_000
 """Rooms that a peer may open before this node has submitted their requests."""
 
@@ -84,6 +86,7 @@ class PeerSide:
     def executed(self, planned: Planned) -> None:
         """D publishes manifests once its pages are zeroed; P sends pages and status."""
         if planned.remote_prefill is not None:
+            self._refuse_returned(planned.remote_prefill)
             self._each(planned.remote_prefill, Stage.OPEN, self._landing.publish)
         if self._layerwise and self._role is Role.P:
             for row, request_id in enumerate(planned.request_ids):
@@ -161,6 +164,15 @@ class PeerSide:
             room = self._rooms[request_id]
             if room.stage is stage:  # else it failed while the row was planned; its end is on the way
                 self._guarded(room, partial(start, room, batch, row))
+
+    def _refuse_returned(self, batch: Batch) -> None:
+        """Fail those that have landed before: the next plan decodes them, and nobody computes what they lost."""
+        rows = zip(batch.request_ids, batch.extend_prefix_lens, batch.prefill_lengths, strict=True)
+        for request_id, begin, end in rows:
+            room = self._rooms[request_id]
+            if room.stage is Stage.DONE:
+                room.told = False
+                self._rooms.fail(room, Why(UNASKED, f"tokens {begin} to {end} are lost"))
 
     def _guarded(self, room: Room, act: Callable[[], None]) -> None:
         try:

@@ -13,11 +13,11 @@ from tsviz.engine.device import ForwardResult
 from tsviz.executor.decode import DecodeForward
 from tsviz.executor.forward import Forward
 from tsviz.executor.inputs import Row
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.options import Edge, Fault
 from tsviz.executor.slots import Drafter
 from tsviz.executor.spoken import Said, Speech
 from tsviz.trace.entries import ForwardRow
+from tsviz.trace.order.ops import Kind, Op, Stream
 
 if TYPE_CHECKING:
     from tsviz.executor.device import ExecutorDevice

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from tsviz.executor.order import check_ops
-from tsviz.executor.recorded_ops import read_ops
 from tsviz.trace.errors import TraceError
+from tsviz.trace.order.checker import check_ops
+from tsviz.trace.order.recorded import read_ops
 from tsviz.trace.reader import open_bundle
 
 
@@ -15,16 +15,15 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m tsviz.executor.races TRACE", file=sys.stderr)
         return 2
+    races = 0
     try:
-        parts = open_bundle(arguments[0]).parts
+        for part in open_bundle(arguments[0]).parts:
+            for race in check_ops(read_ops(part)):
+                print(f"{part.node}/{part.rank}: {race}")
+                races += 1
     except TraceError as error:
         print(error, file=sys.stderr)
         return 2
-    races = 0
-    for part in parts:
-        for race in check_ops(read_ops(part)):
-            print(f"{part.node}/{part.rank}: {race}")
-            races += 1
     return 1 if races else 0
 
 

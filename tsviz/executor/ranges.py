@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from tsviz.executor.layout import ByteRange
 from tsviz.trace.entries import ManyRanges, RangeColumns
+from tsviz.trace.order.ops import ByteRange
 
 if TYPE_CHECKING:
     from tsviz.executor.touched import Touched

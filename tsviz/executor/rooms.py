@@ -11,9 +11,9 @@ from tsviz.engine.events import Bootstrapped, PeerEvent, PeerFailed
 from tsviz.engine.workloads.model import WorkRequest
 from tsviz.executor.manifest import Manifest
 from tsviz.executor.messages import Status
-from tsviz.executor.ops import Op
 from tsviz.executor.refusal import Failures, Why
 from tsviz.executor.wire import Wire
+from tsviz.trace.order.ops import Op
 
 
 class Stage(Enum):

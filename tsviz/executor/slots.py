@@ -57,6 +57,12 @@ class SlotState:
         end = min(begin + len(tokens), self.history.shape[1])
         self.history[slot, begin:end] = tokens[: max(0, end - begin)]
 
+    def leftover(self, slot: int, begin: int, end: int) -> Tensor:
+        """Return what a slot has of its owner before, behind a chunk at `begin` to `end`: inputs, history elsewhere."""
+        history = self.history[slot].clone()
+        history[begin:end].fill_(-1)
+        return torch.cat([self.inputs[slot], self.ready[slot, None].long(), history])
+
     def landed(self, slot: int, tokens: int, token: int, candidates: Sequence[int]) -> None:
         """Arm a new owner's slot: a peer computed `tokens` tokens and said `token`.
 

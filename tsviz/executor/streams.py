@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tsviz.executor.ops import Op
+from tsviz.trace.order.ops import Op
 
 Run = Callable[[], None]
 

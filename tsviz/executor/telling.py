@@ -9,7 +9,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Protocol
 
-from tsviz.executor.ops import Op
 from tsviz.trace.entries import (
     DeviceOp,
     DeviceOpsEntry,
@@ -19,6 +18,7 @@ from tsviz.trace.entries import (
     PageCrc,
     PageCrcsEntry,
 )
+from tsviz.trace.order.ops import Op
 from tsviz.trace.recorder import Recorder
 
 

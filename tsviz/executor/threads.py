@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from tsviz.executor.ops import Kind, Op, Stream
 from tsviz.executor.streams import Run
+from tsviz.trace.order.ops import Kind, Op, Stream
 
 
 @dataclass(frozen=True, slots=True)

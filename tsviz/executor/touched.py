@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from tsviz.executor.crcs import DEVICE, Block
 from tsviz.executor.inputs import ForwardInputs
-from tsviz.executor.layout import ByteRange
 from tsviz.executor.options import Fault
 from tsviz.executor.ranges import LaterRanges, What
 from tsviz.executor.shape import ModelShape
 from tsviz.executor.touched_bytes import FieldSpans, Together, together
 from tsviz.trace.entries import ManyRanges
+from tsviz.trace.order.ops import ByteRange
 
 Ranges = LaterRanges | tuple[ByteRange, ...]
 

@@ -141,7 +141,7 @@ class Together:
         column = np.arange(min(max(table.shape[1] for table in tables), int(last.max()) // g + 1))
         table, of = _stacked(tables, len(column))
         begins = column * g
-        reads = (table > 0) & (column >= np.maximum(first - window + 1, seen_from) // g) & (begins <= last)
+        reads = (table >= 0) & (column >= np.maximum(first - window + 1, seen_from) // g) & (begins <= last)
         begin, end = np.maximum(begins, np.maximum(first, floor)) - begins, np.minimum(last + 1 - begins, g)
         writes = (table > 0) & (begin < end)
         return (
@@ -193,11 +193,11 @@ def together(asked: Sequence[LaterRanges]) -> ManyRanges:
 
 
 def _stacked(tables: Sequence[Longs], width: int) -> tuple[Longs, Longs]:
-    """Return the rows of several tables as one, padded with 0, and of which table each is."""
+    """Return the rows of several tables as one, padded with -1 as they are, and of which table each is."""
     rows = [len(table) for table in tables]
     if len(tables) == 1:
         return tables[0][:, :width], np.zeros(rows[0], np.int64)
-    out, at = np.zeros((sum(rows), width), np.int64), 0
+    out, at = np.full((sum(rows), width), -1, np.int64), 0
     for table, count in zip(tables, rows, strict=True):
         out[at : at + count, : table.shape[1]] = table[:, :width]
         at += count

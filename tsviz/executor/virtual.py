@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
-from tsviz.executor.ops import Op, Stream
 from tsviz.executor.streams import Run
+from tsviz.trace.order.ops import Op, Stream
 
 
 class Policy(Enum):

@@ -38,11 +38,28 @@ def overview(bundle: Bundle) -> dict[str, Any]:
         "tokens": bundle.parts[0].token_mode,
         "scheduler": meta.get("scheduler", "unknown"),
         "workload": workload if isinstance(workload, dict) else {},
+        "device": _device(bundle, end),
         "command": " ".join(map(str, command)) if isinstance(command, list) else "unknown",
         "parts": [_part(part, _ended(bundle, part, end, damage)) for part in bundle.parts],
         "removed": _removed(bundle),
         "warnings": _warnings(bundle, end, damage),
     }
+
+
+def _device(bundle: Bundle, end: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what a real device was, how much is recorded of it, and what that took; nothing of a simulated one."""
+    operations, device = sum(part.rows("device_ops") for part in bundle.parts), bundle.meta.get("device")
+    found = dict(device) if isinstance(device, dict) else {}
+    if operations:
+        found["operations"] = operations
+        races, cost = (end or {}).get("races"), (end or {}).get("recording")
+        if isinstance(races, int):
+            found["races"] = races
+        if isinstance(cost, dict) and all(isinstance(cost.get(n), int) for n in ("device_rows_ns", "run_ns")):
+            found["recorder"] = (
+                f"{100 * cost['device_rows_ns'] / max(1, cost['run_ns']):.2f} % of the run, on the control thread"
+            )
+    return found
 
 
 def _ended(bundle: Bundle, part: Part, end: dict[str, Any] | None, damage: str | None) -> str:

@@ -16,7 +16,7 @@ from tsviz.replay.pages.open import open_pages
 from tsviz.replay.recorded.preparing import PreparingTables
 from tsviz.replay.recorded.recorded_rows import RecordedRows
 from tsviz.replay.recorded.snapshot import (
-    Forward,
+    DeviceSide,
     NotPrepared,
     Outstanding,
     Pool,
@@ -149,9 +149,9 @@ class PartView(OverRounds):
         """Return the operations that are out behind the plan of a round, oldest first."""
         return self._rows_of_part.outstanding(round_)
 
-    def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
-        """Return the measured forwards of the rounds, both included."""
-        return self._rows_of_part.forwards(first_round, last_round)
+    def device(self, round_: int, around: int) -> DeviceSide:
+        """Return what a device did for a round, and the forwards of `around` rounds before and behind it."""
+        return self._rows_of_part.device(round_, around)
 
     def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:
         """Return the recorded rows of a round: its own, and those of a submission in it."""

@@ -342,14 +342,19 @@ PAGE_CRCS = Table(
             "space",
             "where the bytes are: device, host (the host pool), storage (the file of a page), wire (what a peer said of"
             " its page), plan (a block table when its forward was queued), upload (as the forward took it), scratch (a"
-            " state behind so many tokens of a decode's window)",
+            " state behind so many tokens of a decode's window), slot (what a request-pool slot holds for a new owner"
+            " that is not its own)",
         ),
         flag("writes", "as the operation left them; false is as it found them"),
-        word("group", "cache group"),
-        i32("page", "page on the device or on the host; null of a table and of scratch", nullable=True),
+        word("group", "cache group; empty of a slot"),
+        i32("page", "page on the device or on the host; null of a table, of scratch and of a slot", nullable=True),
         i32("layer", "the layer; null is all layers, packed as on the host", nullable=True),
-        word("request", "of what travels between nodes, and of scratch", nullable=True),
-        i32("item", "position in the manifest of what travels; tokens of the window behind scratch", nullable=True),
+        word("request", "of what travels between nodes, of scratch and of a slot", nullable=True),
+        i32(
+            "item",
+            "position in the manifest of what travels; tokens of the window behind scratch; number of a slot",
+            nullable=True,
+        ),
         i64("crc32", "CRC-32 of the bytes"),
     ),
     since=(1, 3),

@@ -72,6 +72,15 @@ def duration(time_ns: float) -> str:
     return f"{time_ns:.0f} ns"
 
 
+def size(count_bytes: int) -> str:
+    """Return an amount of bytes in three digits: `512 B`, `17.4 kB`, `2.95 MB`."""
+    for unit_bytes, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count_bytes >= unit_bytes:
+            value = count_bytes / unit_bytes
+            return f"{value:,.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
+    return f"{count_bytes} B"
+
+
 def bar(part: int, whole: int, cells: int) -> tuple[str, str]:
     """Return the full and the empty piece of a bar of `cells` cells, exact to an eighth of a cell.
 

@@ -36,8 +36,8 @@ class Arrival:
     moment: ToMoment | None = None
     request: str = ""
     message: str = ""
-    why: bool = False
-    """Whether the inspector shall say why."""
+    view: str = ""
+    """The view of the inspector that says more; empty: as it is."""
 
 
 Opening = Callable[[], Subject]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tsviz.replay.recorded.snapshot import Forward, Outstanding, Record, TraceHead
+from tsviz.replay.recorded.snapshot import DeviceSide, Outstanding, Record, TraceHead
 from tsviz.replay.stops.story import NotKnown
 from tsviz.replay.why.tree import Answer
 from tsviz.tui.following import Follow
@@ -21,7 +21,7 @@ PANES = ("requests", "round", "inspector", "timeline")
 """The panes that take the focus, in tab order."""
 
 
-Details = Answer | NotKnown | tuple[Outstanding, ...] | tuple[Forward, ...] | tuple[Record, ...]
+Details = Answer | NotKnown | tuple[Outstanding, ...] | DeviceSide | tuple[Record, ...]
 """What a view of the inspector looks up beyond the frame."""
 
 

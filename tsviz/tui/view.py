@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from tsviz.replay.recorded.snapshot import Forward, Outstanding, Record
+from tsviz.replay.recorded.snapshot import DeviceSide, Outstanding, Record
 from tsviz.replay.stops.story import NotKnown, RoundStory
 from tsviz.replay.why.tree import Answer
 
@@ -106,8 +106,8 @@ class Witness(Protocol):
         """Return the operations between the tiers that are out behind the plan of a round, oldest first."""
         ...
 
-    def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
-        """Return the measured forwards of the rounds, both included."""
+    def device(self, round_: int, around: int) -> DeviceSide:
+        """Return what a device did for a round, and the forwards of `around` rounds before and behind it."""
         ...
 
     def records(self, round_: int, submission: int | None) -> tuple[Record, ...]:

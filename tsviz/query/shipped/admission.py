@@ -174,7 +174,7 @@ WITH behind AS (
 SELECT {PART}, round, submission, request, computed_tokens, prompt_tokens - computed_tokens AS left_tokens,
   coalesce(held_requests, 0) AS held_requests
 FROM holds LEFT JOIN counted USING ({PART}, round, request) ORDER BY {PART}, round""",
-    "SELECT request, count(*) AS rounds, max(held_requests) AS most_held FROM line_holds GROUP BY request",
+    "SELECT request, count(*) AS rounds, max(held_requests) AS most_held FROM line_holds GROUP BY trace, node, request",
 )
 
 RELATIONS = (DEMANDS, DEFICITS, RESERVE_TERMS, HEADROOM_HELD, LINE_HOLDS)

@@ -151,7 +151,7 @@ SELECT {SUBMISSION}, request, last_row_round,
   CASE WHEN by_event THEN 'event' WHEN last_row_round IS NOT NULL THEN 'capacity' END AS cause,
   start_tokens, recomputed_tokens
 FROM known""",
-    "SELECT request, count(*) AS restarts FROM restarts GROUP BY request ORDER BY restarts DESC, request LIMIT 10",
+    "SELECT request, count(*) AS restarts FROM restarts GROUP BY trace, node, request ORDER BY 2 DESC, 1 LIMIT 10",
 )
 
 REQUESTS = Relation(

@@ -82,7 +82,7 @@ JOIN rounds r ON o.trace = r.trace AND o.node = r.node AND o.rank = r.rank AND o
   AND o."row" = r.prefill_rows - 1
 WHERE o.kind = 'prefill' AND o.begin_tokens + o.input_tokens < o.prefill_tokens AND r.waiting_requests > 0
 ORDER BY ALL""",
-    "SELECT request, count(*) AS rounds, max(waiting_requests) AS held FROM hol_holds GROUP BY request",
+    "SELECT request, count(*) AS rounds, max(waiting_requests) AS held FROM hol_holds GROUP BY trace, node, request",
 )
 
 RELATIONS = (BUDGET_USE, RETRACTION_ROUNDS, HOL_HOLDS)

@@ -50,7 +50,7 @@ VERDICT_ROUNDS = Relation(
 SELECT {PART}, unnest(range(since_round::BIGINT, until_round + 1))::INTEGER AS round, submission, request,
   cause, holder, rule, op_id, since_round, round - since_round + 1 AS waited_rounds
 FROM verdict_runs""",
-    "SELECT min(round) FROM verdict_rounds WHERE cause = 'head_of_line' AND waited_rounds > 4",
+    "SELECT round, request, holder FROM verdict_rounds WHERE cause = 'head_of_line' AND waited_rounds > 4",
 )
 
 CAUSE_COUNTS = Relation(

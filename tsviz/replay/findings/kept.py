@@ -24,15 +24,16 @@ from .model import Check, Ended, NotCheckable
 
 _FOLDER = "findings"
 _CODE = (
-    "findings/*.py",
-    "scenario/predicates.py",
-    "why/facts.py",
-    "diff/*.py",
-    "figures/*.py",
-    "rows/lifetimes.py",
-    "rows/rows_from.py",
-    "recorded/life_of.py",
-    "recorded/lives.py",
+    "replay/findings/*.py",
+    "replay/scenario/predicates.py",
+    "replay/why/facts.py",
+    "replay/diff/*.py",
+    "replay/figures/*.py",
+    "replay/rows/lifetimes.py",
+    "replay/rows/rows_from.py",
+    "replay/recorded/life_of.py",
+    "replay/recorded/lives.py",
+    "trace/order/*.py",
 )
 _KINDS: Mapping[str, type[Finding | Absent | NotCheckable]] = {
     kind.__name__: kind for kind in (Finding, Absent, NotCheckable)
@@ -94,6 +95,6 @@ def _key(bundle: Bundle, part: Part, decided: str) -> str:
 def _code_key() -> str:
     """Return a digest of the code of the checks: another one may find other things."""
     hasher = hashlib.blake2b(digest_size=16)
-    for path in sorted({path for pattern in _CODE for path in Path(__file__).parents[1].glob(pattern)}):
+    for path in sorted({path for pattern in _CODE for path in Path(__file__).parents[2].glob(pattern)}):
         hasher.update(path.read_bytes())
     return hasher.hexdigest()

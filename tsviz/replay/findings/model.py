@@ -10,6 +10,7 @@ from tsviz.replay.why.facts import Facts
 from tsviz.trace.reader import Bundle, Part
 
 RECORDED, DECIDED, BUNDLE = "recorded tables", "decisions", "all ranks"
+DEVICE, CHECKSUMS = "a real device", "page checksums"
 BROKEN, STUCK, COSTLY = "broken", "stuck", "costly"
 SEVERITIES = (BROKEN, STUCK, COSTLY)
 """How bad a finding is: a rule was broken, somebody waits for ever, or time is lost."""

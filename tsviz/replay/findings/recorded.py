@@ -27,7 +27,7 @@ class _Run:
     parts: tuple[Tables, ...]
 
 
-def _ask(subject: Subject, sql: str) -> list[dict[str, Any]]:
+def ask(subject: Subject, sql: str) -> list[dict[str, Any]]:
     """Ask the catalog over one part. Raises QueryError."""
     locked = Locked(Catalog([_Run("run", (subject.part,))]), _LIMITS)
     try:
@@ -61,17 +61,17 @@ def recompute_tax(subject: Subject, percent: int) -> Ended:
     A slice that does not show it may lack the rows before it that computed the positions first: it is not checkable.
     Of one that does, what is known to have been computed before is the least.
     """
-    rows = _ask(subject, TAX_SQL)
+    rows = ask(subject, TAX_SQL)
     computed, again = (rows[0]["computed_tokens"], rows[0]["recomputed_tokens"]) if rows else (0, 0)
     at_least = again is None
     if again is None:
-        again = sum(row["tokens"] for row in _ask(subject, TAXED_SQL))
+        again = sum(row["tokens"] for row in ask(subject, TAXED_SQL))
     if not computed or 100 * again <= percent * computed:
         if (first := starts_at(subject.part)) is not None:
             lacks = f"what was computed before round {first:,} is not in it, so that more may have been computed again"
             return not_on_a_slice("recompute_tax", lacks)
         return Absent("recompute_tax", 100 * again // computed if computed else 0, percent)
-    who = _ask(subject, TAXED_SQL)
+    who = ask(subject, TAXED_SQL)
     names = [row["request"] for row in who]
     span = (min(row["first_round"] for row in who), max(row["last_round"] for row in who))
     return found(
@@ -93,7 +93,7 @@ def low_hit_rate(subject: Subject, percent: int) -> Ended:
     part = subject.part
     if (since := starts_at(part)) is not None:
         return not_on_a_slice("low_hit_rate", f"prompts that began to run before round {since:,} are not in it")
-    steps = _ask(
+    steps = ask(
         subject, "SELECT submission, round, start_tokens FROM prefill_steps WHERE first ORDER BY round, submission"
     )
     first = {row["submission"]: row for row in steps}

@@ -19,6 +19,8 @@ it is about and positions (`node/rank:round`) that `tsviz open TRACE@POSITION` a
 what was not found, with how near it came, and what could not be checked. A check that lacks what it reads ends as *not
 checkable*, never as ok: with `--recorded-only`, behind a twin that left the recording, where rows were dropped, or
 with one rank only. Otherwise decisions that were not recorded are derived by re-execution, as `tsviz index` does.
+Checks that need a real device, or its page checksums (`record --model`, `--page-crcs`), are made of traces that have
+them, and are not mentioned of others.
 
 How a check ended is kept in the user's cache, keyed by the bytes of the trace, by how far decisions are known and by
 the code of the checks: a trace that was indexed (`tsviz index`), or checked once, has its findings at once.

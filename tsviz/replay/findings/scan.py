@@ -15,9 +15,9 @@ from tsviz.replay.why.facts import Facts
 from tsviz.trace.catalogue import CALLS
 from tsviz.trace.reader import Bundle, Part
 
-from . import decided, invariants, recorded, refused, waits
+from . import decided, device, invariants, recorded, refused, waits
 from .kept import Kept
-from .model import BUNDLE, DECIDED, RECORDED, Check, Checked, Ended, NotCheckable, Subject
+from .model import BUNDLE, CHECKSUMS, DECIDED, DEVICE, RECORDED, Check, Checked, Ended, NotCheckable, Subject
 
 
 def _named(name: str, says: str) -> Check:
@@ -32,6 +32,13 @@ CHECKS: tuple[Check, ...] = (
     Check("page_breach", "pages break an invariant: one is handed out fresh while another live table holds it, or free,"
           " cached, owned and pinned blocks do not make the pool",
           0, "breaches", DECIDED, invariants.page_breach, breach=True),
+    Check("changed_pages", "a block was found otherwise than the operation before had left it",
+          0, "blocks", CHECKSUMS, device.changed_pages, breach=True),
+    Check("broken_rows", "logits of a forward are no numbers", 0, "rows", DEVICE, device.broken_rows, breach=True),
+    Check("lost_tokens", "device and scheduler count the tokens of a request differently",
+          0, "decodes", DEVICE, device.lost_tokens, breach=True),
+    Check("early_acknowledgement", "a copy to the host was told as done before it was", 0, "copies", DEVICE,
+          device.early_acknowledgement, breach=True),
     Check("rank_divergence", "ranks of one node make different plans", 0, "ranks", BUNDLE, recorded.rank_divergence),
     _named("livelock", "rows are scheduled, and for many rounds in a row no request's highest computed position rises"
            " and none ends"),
@@ -62,23 +69,36 @@ CHECKS: tuple[Check, ...] = (
           "rounds", DECIDED, decided.readmission),
     Check("low_hit_rate", "the cache gives little of the prefixes that earlier prompts had in common", 50,
           "percent of the possible hits missed", RECORDED, recorded.low_hit_rate),
+    Check("copy_stalls", "the streams of forwards stand still for copies", 10, "percent of what forwards took", DEVICE,
+          device.copy_stalls),
     Check("over_reservation", "headroom is held and not used while admissions are refused for pages", 50,
           "percent of the headroom unused", DECIDED, decided.over_reservation),
+    Check("device_race", "operations of the device touch the same bytes, one writes, and nothing orders them",
+          0, "pairs of operations", DEVICE, device.device_race, breach=True),
 )  # fmt: skip
-"""All checks, most telling first."""
+"""All checks, most telling first, but for the slowest: it looks at every operation of a device."""
 
 BY_NAME = {check.name: check for check in CHECKS}
 
+_ROWS_OF = {DEVICE: "device_ops", CHECKSUMS: "page_crcs"}
+"""What a part must have rows of to be asked at all: a simulated device has no order that could be broken."""
+
+
+def checks_of(part: Part) -> tuple[Check, ...]:
+    """Return the checks that are about something this part has."""
+    return tuple(check for check in CHECKS if check.needs not in _ROWS_OF or part.rows(_ROWS_OF[check.needs]))
+
 
 def check_part(
-    bundle: Bundle, part: Part, facts: Facts | None, checks: Iterable[Check] = CHECKS, why_not: str = ""
+    bundle: Bundle, part: Part, facts: Facts | None, checks: Iterable[Check] | None = None, why_not: str = ""
 ) -> list[Checked]:
-    """Check one part. `facts` are None where decisions are not known, and `why_not` says why.
+    """Check one part, for all that it can have or for `checks`. `facts` are None where decisions are not known, and
+    `why_not` says why.
 
     Raises `TraceError`.
     """
     found = []
-    for check in checks:
+    for check in checks_of(part) if checks is None else checks:
         try:
             ended = _made(bundle, part, facts, check, why_not)
         except QueryError as error:
@@ -97,7 +117,7 @@ def check_kept(
     """
     kept = Kept(bundle, part, f"{decided} {why_not}")
     read = cache(facts)
-    for check in CHECKS:
+    for check in checks_of(part):
         ended = kept.get(check)
         if ended is None:
             try:

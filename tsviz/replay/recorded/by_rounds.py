@@ -60,11 +60,14 @@ class ByRounds:
         """Return the columns `op_id` and `round` of table `transfers`."""
         return self._transfers.column("op_id"), self._transfers.column("round")
 
-    def recorded(self, name: str, first: int, last: int) -> list[dict[str, Any]]:
-        """Return the rows of a table whose key (round, or submission) lies from `first` to `last`, as recorded."""
+    def recorded(self, name: str, first: int, last: int, key: str = "") -> list[dict[str, Any]]:
+        """Return the rows of a table whose key (round, or submission) lies from `first` to `last`, as recorded.
+
+        `key` is another column in whose order its rows are.
+        """
         table = RECORDED[name]
         if name not in self._wide:
-            self._wide[name] = grouped(self._store, table, table.names, key=table.key)
+            self._wide[name] = grouped(self._store, table, table.names, key=key or table.key)
         rows: list[dict[str, Any]] = self._wide[name].between(first, last).to_pylist()
         return rows
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tsviz.replay.rows.lifetimes import NEVER, Longs
 
-from .snapshot import Forward, Outstanding, Record, Transfer
+from .snapshot import DeviceOperation, DeviceRow, DeviceSide, Forward, Outstanding, Record, Transfer
 from .source import Source
 
 _RECORDS = (("rounds", False), ("operations", True), ("events", True), ("table_changes", True))
@@ -47,7 +47,27 @@ class RecordedRows:
         ended = np.array([NEVER if round_ is None else round_ for round_ in known], np.int64)
         return rounds[first].astype(np.int64), ended
 
-    def forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
+    def device(self, round_: int, around: int) -> DeviceSide:
+        """Return what a device did for a round, and the forwards of `around` rounds before and behind it."""
+        return DeviceSide(
+            self._forwards(round_ - around, round_ + around),
+            tuple(
+                DeviceOperation(
+                    row["op"], row["round"], row["stream"], row["kind"], row["layer"], row["op_id"], row["moved_bytes"],
+                    tuple(row["waits"]), row["submit_ns"], row["start_ns"], row["end_ns"],
+                )
+                for row in self._source.recorded("device_ops", round_, round_, key="round")
+            ),
+            tuple(
+                DeviceRow(
+                    row["request"], row["valid_tokens"], row["fed_tokens"], row["accepted_tokens"], row["top2_margin"],
+                    row["broken"],
+                )
+                for row in self._source.recorded("forward_rows", round_, round_)
+            ),
+        )  # fmt: skip
+
+    def _forwards(self, first_round: int, last_round: int) -> tuple[Forward, ...]:
         """Return the measured forwards of the rounds, both included."""
         plans = {row["round"]: row for row in self._source.recorded("rounds", first_round, last_round)}
         return tuple(

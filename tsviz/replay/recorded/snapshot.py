@@ -134,6 +134,44 @@ class Forward:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceOperation:
+    """An operation of a real device: what it is, on which stream, whose end it waited for, and when it ran."""
+
+    op: int
+    round: int
+    stream: str
+    kind: str
+    layer: int | None
+    op_id: int | None
+    moved_bytes: int
+    waits: tuple[int, ...]
+    submit_ns: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """What a row of a forward came to: tokens before it, fed, accepted, the least distance of its two best logits."""
+
+    request: str
+    valid_tokens: int
+    fed_tokens: int
+    accepted_tokens: int
+    top2_margin: float
+    broken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSide:
+    """What a device did for a round: its operations in the order of submission, its rows, the forwards around it."""
+
+    forwards: tuple[Forward, ...]
+    operations: tuple[DeviceOperation, ...] = ()
+    rows: tuple[DeviceRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A row as recorded: its table, and its columns as names and text."""
 

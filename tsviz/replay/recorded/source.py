@@ -66,8 +66,11 @@ class Source(Protocol):
         """Return the columns `op_id` and `round` of table `transfers`."""
         ...
 
-    def recorded(self, name: str, first: int, last: int) -> list[dict[str, Any]]:
-        """Return the rows of a table whose key (round, or submission) lies from `first` to `last`, as recorded."""
+    def recorded(self, name: str, first: int, last: int, key: str = "") -> list[dict[str, Any]]:
+        """Return the rows of a table whose key (round, or submission) lies from `first` to `last`, as recorded.
+
+        `key` is another column in whose order its rows are.
+        """
         ...
 
     def acknowledged(self, op_id: int) -> int | None:
@@ -175,10 +178,10 @@ class WholeTables:
         """Return the columns `op_id` and `round` of table `transfers`."""
         return column(self._part.table("transfers"), "op_id"), self._transfer_round
 
-    def recorded(self, name: str, first: int, last: int) -> list[dict[str, Any]]:
-        """Return the rows of a table whose key (round, or submission) lies from `first` to `last`, as recorded."""
+    def recorded(self, name: str, first: int, last: int, key: str = "") -> list[dict[str, Any]]:
+        """Return rows of a table as recorded."""
         table = self._part.table(name)
-        low, high = np.searchsorted(column(table, RECORDED[name].key), (first, last + 1))
+        low, high = np.searchsorted(column(table, key or RECORDED[name].key), (first, last + 1))
         rows: list[dict[str, Any]] = table.slice(low, high - low).to_pylist()
         return rows
 

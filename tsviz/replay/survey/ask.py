@@ -128,9 +128,9 @@ _POSITIONS_AT_ONCE = 20_000
 
 def findings(bundle: Bundle, *, derive: bool, tell: Tell) -> Iterator[Answer]:
     """Make every check of every part; `derive` builds an index where decisions are not known. Raises `TraceError`."""
-    from tsviz.replay.findings.scan import CHECKS, check_kept
+    from tsviz.replay.findings.scan import check_kept, checks_of
 
-    yield Plan(len(CHECKS) * len(bundle.parts))
+    yield Plan(sum(len(checks_of(part)) for part in bundle.parts))
     for part in bundle.parts:
         extent, facts = _facts(part, derive, tell)
         yield extent

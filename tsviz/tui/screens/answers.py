@@ -62,7 +62,7 @@ def detail(view: RecordedView, name: str, round_: int, submission: int | None) -
     elif name == "transfers":
         found = view.outstanding(round_)
     elif name == "device":
-        found = view.forwards(round_ - _AROUND_ROUNDS, round_ + _AROUND_ROUNDS)
+        found = view.device(round_, _AROUND_ROUNDS)
     elif name == "raw":
         found = view.records(round_, submission)
     return Detail(name, round_, submission, found)

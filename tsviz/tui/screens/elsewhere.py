@@ -23,6 +23,7 @@ from tsviz.tui.screens.ask_line import AskLine
 from tsviz.tui.screens.over import Jump
 from tsviz.tui.screens.standing import stands
 from tsviz.tui.screens.stepping import SteppingScreen
+from tsviz.tui.screens.to_finding import jump_to
 from tsviz.tui.strip import Strip
 from tsviz.tui.study import Study
 from tsviz.tui.trail import Spot, Trail
@@ -115,8 +116,8 @@ class Elsewhere(SteppingScreen):
             case Landed(jump, submission):
                 if submission is not None:
                     self.scene = replace(self.scene, selected=submission, selected_id=jump.request)
-                if jump.why:
-                    self.show_why()
+                if jump.view:
+                    self.show_view(jump.view)
                 self.go(jump.round, jump.stop, message=clean(jump.message), message_role="message")
 
     def _begin(self, study: Study) -> None:
@@ -246,8 +247,7 @@ class Elsewhere(SteppingScreen):
         if number > len(found):
             return self.say(f"Nowhere to go: {told_count(study.findings)}.", "bad")
         one = found[number - 1]
-        request = one.requests[0] if one.requests else ""
-        return self.jump(Jump(one.rounds[0], request, None, one.sentence, part=one.part, why=True))
+        return self.jump(jump_to(one, one.rounds[0]))
 
     # The other screens
 

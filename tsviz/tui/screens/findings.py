@@ -13,7 +13,8 @@ from tsviz.tui.lines import Line, Span
 from tsviz.tui.numbers import counted
 from tsviz.tui.panes.finding_lines import SEVERITIES, entries, finding_detail, finding_list
 from tsviz.tui.panes.known import title
-from tsviz.tui.screens.over import Jump, Over, bindings_of, keys_of
+from tsviz.tui.screens.over import Over, bindings_of, keys_of
+from tsviz.tui.screens.to_finding import jump_to
 from tsviz.tui.study import FINDINGS, Study
 from tsviz.tui.widgets.pane import Pane
 
@@ -107,8 +108,7 @@ class FindingsScreen(Over):
     def _jump(self, round_: int, request: str = "") -> None:
         here = self._here
         assert here is not None
-        name = request or (here.requests[0] if here.requests else "")
-        self.dismiss(Jump(round_, name, message=here.sentence, part=here.part, why=True))
+        self.dismiss(jump_to(here, round_, request))
 
     def action_choose(self) -> None:
         """Go to where the finding begins."""

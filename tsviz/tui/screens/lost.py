@@ -183,7 +183,7 @@ class LostScreen(Over):
         _, cause = row
         run = cause.run
         words = f"{cause.cause.replace('_', ' ')}: {duration(run.time_ns)} from round {run.first_round:,} on"
-        self.dismiss(Jump(run.first_round, cause.request, cause.submission, words, why=True))
+        self.dismiss(Jump(run.first_round, cause.request, cause.submission, words, view="why"))
         return None
 
     def action_derive(self) -> None:

@@ -38,8 +38,8 @@ class Jump:
     stop: int | None = None
     part: str = ""
     """The part (`node/rank`) that the round is of; empty: the one on the screen."""
-    why: bool = False
-    """Whether the inspector shall say why: the jump is about what a request waits for, or keeps others from."""
+    view: str = ""
+    """The inspector's view that says more: `why` of what a request waits for or keeps others from; empty: as it is."""
 
 
 def keys_of(screen: str, *own: Key) -> tuple[Key, ...]:

@@ -29,7 +29,7 @@ def arrived(view: RecordedView, arrival: Arrival) -> Landed:
         round_ = found.round or view.head.first_round
         words = f"{words}: {found.words}" if found.words else words
     round_ = min(max(round_, view.head.first_round), view.head.rounds)
-    return landed(view, Jump(round_, arrival.request, None, f"{words}.", why=arrival.why))
+    return landed(view, Jump(round_, arrival.request, None, f"{words}.", view=arrival.view))
 
 
 class Parts(Elsewhere):
@@ -62,7 +62,7 @@ class Parts(Elsewhere):
         if jump is None or jump.part in ("", self._part):
             return super().jump(jump)
         return self.leave_for(
-            jump.part, Arrival(round=jump.round, request=jump.request, message=jump.message, why=jump.why)
+            jump.part, Arrival(round=jump.round, request=jump.request, message=jump.message, view=jump.view)
         )
 
     def action_part(self, step: int) -> None:

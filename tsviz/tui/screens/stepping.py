@@ -74,8 +74,8 @@ class SteppingScreen(OpaqueScreen[None]):
         """Show the scene: in the panes named, or in all."""
         raise NotImplementedError
 
-    def show_why(self) -> None:
-        """Open Why in the inspector, and as tabs the inspector: nobody who follows a finding has to ask for it."""
+    def show_view(self, view: str) -> None:
+        """Open a view in the inspector, and as tabs the inspector: nobody who follows a finding has to ask for it."""
         raise NotImplementedError
 
     def on_mount(self) -> None:

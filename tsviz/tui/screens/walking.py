@@ -108,9 +108,9 @@ class Walking(Layout):
         self.action_focus_pane("inspector")
         self.seek_detail()
 
-    def show_why(self) -> None:
-        """Open Why in the inspector, and as tabs the inspector."""
-        self.put(view="why")
+    def show_view(self, view: str) -> None:
+        """Open a view in the inspector, and as tabs the inspector."""
+        self.put(view=view)
         if self.scene.tabs:
             self.action_focus_pane("inspector")
 

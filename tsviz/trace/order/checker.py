@@ -7,11 +7,10 @@ trace is enough to look for one later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tsviz.executor.layout import ByteRange
-from tsviz.executor.ops import Op, Stream
+from tsviz.trace.order.ops import ByteRange, Op, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +138,20 @@ class OrderChecker:
             self.races.append(Race(first, second, at))
 
 
-def check_ops(ops: Iterable[Op]) -> list[Race]:
-    """Return the races among the operations of a trace, given in the order of submission."""
+def races_of(ops: Iterable[Op]) -> Iterator[Race]:
+    """Yield the races among the operations of a trace, given in the order of submission."""
     checker = OrderChecker()
     for op in ops:
         if op.seen:
             checker.adopt(op.seen)
         checker.submitted(op)
-    return checker.races
+        yield from checker.races
+        checker.races.clear()
+
+
+def check_ops(ops: Iterable[Op]) -> list[Race]:
+    """Return the races among the operations of a trace, given in the order of submission."""
+    return list(races_of(ops))
 
 
 def _later(clock: Clock, other: Sequence[int]) -> Clock:

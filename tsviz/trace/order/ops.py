@@ -1,12 +1,19 @@
-"""What runs on a device: operations, their kinds and the streams that they run on (`executor-rules.md` section 2)."""
+"""What runs on a device: operations, the streams they run on, the bytes they touch (`executor-rules.md` section 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
-from tsviz.executor.layout import ByteRange
+
+class ByteRange(NamedTuple):
+    """Bytes `begin .. end` (end excluded) of a space: `device`, `host` or `slots`."""
+
+    space: str
+    begin: int
+    end: int
 
 
 class Stream(Enum):
@@ -30,12 +37,15 @@ class Stream(Enum):
 
 
 class Kind(Enum):
-    """What an operation is; a row of the table of section 2 each. `fills`: the bytes it moves are those it writes."""
+    """What an operation is; a row of the table of section 2 each.
+
+    `fills`: the bytes that it moves are those that it writes, which it clears or brings from elsewhere.
+    """
 
     fills: bool
 
     def __init__(self, name: str) -> None:
-        self.fills = name in ("load", "zero")
+        self.fills = name in ("zero", "load", "fetch", "receive")
 
     STORE_ORDERED = "store_ordered"
     STORE_PINNED = "store_pinned"
