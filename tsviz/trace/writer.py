@@ -30,8 +30,9 @@ TAKE_SECONDS, _SLOW_SECONDS, _FEW_SECONDS = 0.01, 0.03, 0.05
 """How often entries are taken, how often where few had come, and how long few wait until they are taken."""
 _FEW_ENTRIES = 16
 """Fewer are few: to wake up costs the loop thread the interpreter. Plans that wait are memory that it finds cold."""
-_LOT_ENTRIES = 128
-"""So many become columns at once: columns of many cost little more than of one."""
+_LOT_ENTRIES, _LOT_SECONDS = 256, 0.1
+"""So many become columns at once, or what came in that time: columns of many cost little more than of one, but what a
+forward touched holds its block tables until then."""
 FLUSH_SECONDS = 0.9
 _TAKE_ENTRIES = 512
 _TURN_SECONDS, _PAUSE_SECONDS = 3e-4, 1e-6
@@ -182,8 +183,9 @@ class BundleWriter:
             if part.rotation is not None:
                 part.rotate_if_due(part.rotation, entry)
             let_in()
-        if part.writer.unsettled >= _LOT_ENTRIES:
+        if part.writer.unsettled >= _LOT_ENTRIES or time.monotonic() - part.settled >= _LOT_SECONDS:
             part.writer.settle(let_in)
+            part.settled = time.monotonic()
         return bool(entries)
 
     def _flush_if_due(self) -> None:

@@ -28,6 +28,8 @@ class WrittenPart:
         self.recorder, self.directory, self.rotation, self.backlog = recorder, directory, rotation, Backlog(recorder)
         self.segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
         layout.write_json(directory / layout.PART_FILE, dict(about))
+        self.settled = 0.0
+        """When what had been taken last became columns (`time.monotonic`)."""
         config = about["config"]
         self.writer = PartWriter(
             self.segments,
