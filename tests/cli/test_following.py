@@ -66,14 +66,14 @@ def test_a_recording_is_yielded_whenever_more_is_committed_and_at_its_end(live: 
 
 def test_traces_of_a_recording_that_grows_take_sql(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """`tsviz.follow` yields a Trace each time."""
-    monkeypatch.setattr("tsviz.replay.growth.growth.__kwdefaults__", {"wait": live.wait})
+    monkeypatch.setitem(growth.__kwdefaults__, "wait", live.wait)
     counts = [trace.sql("SELECT count(*) AS n FROM rounds")["n"][0].as_py() for trace in tsviz.follow(live.path)]
     assert counts == [12, 30, 42, 42]
 
 
 def test_sql_follows_a_recording_row_by_row(live: Live, tsviz: Tsviz, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row is written once, with one heading, and the end is told on standard error."""
-    monkeypatch.setattr("tsviz.replay.growth.growth.__kwdefaults__", {"wait": live.wait})
+    monkeypatch.setitem(growth.__kwdefaults__, "wait", live.wait)
     ended = tsviz("sql", live.path, "--follow", "--format", "csv", "SELECT round FROM rounds WHERE round % 10 = 0")
     assert (ended.code, ended.out.split()) == (0, ["round", "10", "20", "30", "40"])
     assert "N/0: finished, 42 rounds" in ended.err
@@ -87,9 +87,10 @@ def test_a_recording_without_a_part_is_waited_for(
     begun = BundleWriter(path, meta={})
     for command in (["info", path], ["findings", path], ["sql", path, "SELECT 1"]):
         ended = tsviz(*command)
-        said = f"error: {path}: nothing is recorded yet: no scheduler was made so far"
+        said = f"error: {path}: nothing is recorded yet: no scheduler was made so far; its recorder lives"
         assert (ended.code, ended.err.splitlines()) == (3, [said])
     waited: list[float] = []
+    told: list[str] = []
 
     def wait(seconds: float) -> None:
         waited.append(seconds)
@@ -97,8 +98,9 @@ def test_a_recording_without_a_part_is_waited_for(
         step(module, scheduler)
         begun.close({"error": None})
 
-    assert [(now.rounds, now.ended) for now in growth(path, wait=wait)] == [(6, True)]
+    assert [(now.rounds, now.ended) for now in growth(path, wait=wait, waits=told.append)] == [(6, True)]
     assert len(waited) == 1
+    assert told == [f"{path}: nothing is recorded yet: no scheduler was made so far; its recorder lives"]
 
 
 def test_findings_of_a_trace_that_has_ended_are_told_once(tsviz: Tsviz) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from tsviz.query.worker import _opened
 
 from .conftest import Tsviz
 
-PAIR = Path(__file__).resolve().parents[2] / "traces" / "prefill-decode-pair"
+TRACES = Path(__file__).resolve().parents[2] / "traces"
+PAIR = TRACES / "prefill-decode-pair"
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +114,26 @@ def test_a_table_that_may_not_be_read_is_named_as_by_other_commands() -> None:
     with pytest.raises(QueryError) as caught:
         _opened(opener, "/trace")
     assert caught.value.problem.message == "/trace/rounds.parquet: Permission denied"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("hits", TRACES / "mixed-stall", "rounds.round > 0", "--from", "99"), "no round 99 for --from"),
+        (("sql", TRACES / "mixed-stall", "FROM waiting(99)"), "no round 99 for waiting"),
+    ],
+)
+def test_a_round_behind_the_end_is_told_with_the_rounds_that_are_there(
+    tsviz: Tsviz, command: tuple[Any, ...], told: str
+) -> None:
+    """The trace has five rounds: nothing is so in round 99, and standard error says which rounds there are."""
+    ended = tsviz(*command)
+    assert ended.code == 0
+    assert f"{told}: {TRACES / 'mixed-stall'} F/0 has rounds 1 to 5" in ended.err
+    assert len(ended.out.splitlines()) == 1  # the names of the columns
+
+
+def test_a_round_that_is_there_is_not_told_of(tsviz: Tsviz) -> None:
+    """Neither a round of the trace nor one that is worked out draws a note."""
+    query = "SELECT 'waiting(99)' FROM waiting(5), waiting(2 + 97)"
+    assert "no round" not in tsviz("sql", TRACES / "mixed-stall", query).err

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.oracle
+TRACES = Path(__file__).parents[2] / "traces"
 
 
 def _files(path: Path) -> dict[str, bytes]:
@@ -119,3 +120,42 @@ def test_a_bad_grid_or_condition_is_refused_before_anything_runs(
     ended = tsviz("whatif", recorded, *arguments)
     assert ended.code == 2
     assert ended.err.startswith("error: ")
+
+
+def test_the_answer_says_who_gains_and_who_loses(tsviz: Any) -> None:
+    """Declared budgets end both retractions: r1 ends sooner, the six others later, and the causes say what for."""
+    ended = tsviz(
+        "whatif", TRACES / "readmission-seals", "--set", "max_new=declared", "--show", "causes", "--format", "json"
+    )
+    assert ended.code == 0, ended.err
+    assert "finished 7 of 7; retractions 2 -> 0; in all 2.715 s -> 3.171 s (+16.8 %)" in ended.err
+    assert "requests by end: 1 sooner, most r1 2.699 s -> 1.206 s (-55.3 %); 6 later, most r2" in ended.err
+    rows = {(row["span"], row["cause"]): row for row in ended.json()}
+    # What `tsviz blame` says of the recording itself, which the baseline reproduces to the nanosecond.
+    assert rows["ttft", "sealed_by_readmission"]["baseline_ms"] == 1555.78
+    assert rows["ttft", "sealed_by_readmission"]["what_if_ms"] == 0
+    assert rows["ttft", "capacity"]["change_ms"] > 5_000
+
+
+def test_a_stall_and_its_cure_are_said_in_words(tsviz: Any) -> None:
+    """The stall is named, `newcomer` gets a first token with a larger budget, and both end."""
+    ended = tsviz("whatif", TRACES / "mixed-stall", "--set", "chunk=8")
+    assert "baseline: a permanent stall" in ended.err and "2 requests have not ended" in ended.err
+    assert "what-if (chunk=8): every request ends" in ended.err and "finished 0 -> 2 of 2" in ended.err
+    assert "requests by first token: 0 sooner; 0 later; 1 had none before (newcomer)" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("mixed-stall@3", "--set", "chunk=8"), "--at 3 turns a knob in front of a round"),
+        (("mixed-stall", "--show", "causes", "--at", "2"), "a run with --at has two"),
+        (("mixed-stall", "--show", "causes", "--scheduler", "real"), "expected the twin"),
+        (("prefill-decode-pair", "--set", "pages=513"), "record it with the knob turned"),
+    ],
+)
+def test_what_it_cannot_answer_says_what_can(tsviz: Any, arguments: tuple[str, ...], message: str) -> None:
+    """A round behind the trace, two configurations, another scheduler and a node of a pair end with 2 and a way out."""
+    trace, *rest = arguments
+    ended = tsviz("whatif", TRACES / trace, *rest)
+    assert ended.code == 2 and message in ended.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,29 @@ def test_blame_splits_a_request(tsviz: Tsviz) -> None:
     assert sum(row["percent"] for row in first) == pytest.approx(100, abs=0.3)
 
 
+def test_blame_by_holder_adds_up_to_the_same_time(tsviz: Tsviz) -> None:
+    """r2 holds the pages that r1 lacks, r1 seals the door; what nobody held has a row, and no time is doubled."""
+    trace = TRACES / "readmission-seals"
+    by_cause, by_holder = (tsviz("blame", trace, "--by", by, "--format", "json").json() for by in ("cause", "holder"))
+    sums: list[Counter[tuple[str, str]]] = [Counter(), Counter()]
+    for total, rows in zip(sums, (by_cause, by_holder), strict=True):
+        for row in rows:
+            total[row["span"], row["cause"]] += row["time_ns"]
+    assert sums[0] == sums[1]
+    held = {(row["span"], row["cause"], row["holder"]): row for row in by_holder}
+    assert held["ttft", "sealed_by_readmission", "r1"]["longest_request"] == "new-1"
+    assert held["tpot", "capacity", "r2"]["percent"] > held["tpot", "capacity", "new-5"]["percent"]
+
+
+def test_blame_says_that_there_is_another_part(tsviz: Tsviz) -> None:
+    """Of a pair the prefill node is answered for, and the decode node named; a round is refused with what asks it."""
+    ended = tsviz("blame", TRACES / "prefill-decode-pair")
+    assert "P/0 of 2 parts" in ended.err and "asks another: D/0" in ended.err
+    assert "of 2 parts" not in tsviz("blame", f"{TRACES / 'prefill-decode-pair'}@D/0").err
+    refused = tsviz("blame", f"{TRACES / 'mixed-stall'}@3")
+    assert refused.code == 2 and "`tsviz why` asks one round" in refused.err
+
+
 def test_blame_of_who_was_aborted_and_who_was_refused(tsviz: Tsviz, tmp_path: Path) -> None:
     """B was aborted behind A's prompt: its wait is split; C never fits: it has no time, and that is said."""
     s = Scene(compat, [full(4)], tmp_path / "scene", page=4, pages=21, budget=8)
@@ -133,7 +157,7 @@ def test_the_examples_of_the_help_run(tsviz: Tsviz, monkeypatch: pytest.MonkeyPa
     examples = [
         line.strip().split("   ")[0].split() for line in helped.split("\n") if line.strip().startswith("tsviz ")
     ]
-    assert len(examples) == 3
+    assert len(examples) >= 3
     for example in examples:
         ended = tsviz(*example[1:])
         assert ended.code == 0, (example, ended.err)

@@ -85,6 +85,31 @@ def test_who_does_not_come_back_inside_a_slice_waits_where_decisions_are_known(
     assert told == [[], [("r1", 101, 4, None), ("r3", 101, 4, None)]]
 
 
+def test_who_comes_back_inside_a_slice_waits_without_decisions_too(tmp_path: Path) -> None:
+    """r5, with its last row in round 180, comes back in 267: it can have been away from 212 on."""
+    whole, out = open_bundle(TRACES / "retract-and-grant"), tmp_path / "sl"
+    write_slice(whole, whole.parts[0], 209, 270, out)
+    locked = Locked(Catalog([open_bundle(out)]))
+    rows = locked.query("SELECT request, since_round, next_row_round FROM waiting(214) ORDER BY request")[0].to_pylist()
+    beyond = locked.query("FROM waiting(271)")[0].num_rows
+    locked.close()
+    assert [tuple(row.values()) for row in rows] == [("r3", 212, 249), ("r5", 212, 267)]
+    assert beyond == 0  # the last round is 270
+
+
+def test_a_run_that_a_slice_cuts_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In rounds 200 to 230 r1 lacks pages since 66, new-1 is sealed since 195, and new-2 comes in round 203."""
+    monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path / "cache"))
+    whole, out = open_bundle(TRACES / "readmission-seals"), tmp_path / "sl"
+    write_slice(whole, whole.parts[0], 200, 230, out)
+    build_index(open_bundle(out).parts[0])
+    locked = Locked(Catalog([open_indexed(out)]))
+    sql = "SELECT request, since_round, since_before FROM verdict_runs WHERE until_round = 230 ORDER BY submission"
+    rows = [tuple(row.values()) for row in locked.query(sql)[0].to_pylist()]
+    locked.close()
+    assert rows[0] == ("r1", 200, True) and ("new-1", 200, True) in rows and ("new-2", 203, False) in rows
+
+
 def test_who_is_retracted_with_its_last_row_before_the_slice_is_told_when_it_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

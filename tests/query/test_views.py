@@ -9,7 +9,7 @@ import pytest
 
 from tsviz.query.catalog import PLACE, Catalog
 from tsviz.query.locked import Locked
-from tsviz.query.views import SHIPPED
+from tsviz.query.views import SHIPPED, rounds_asked
 
 from .fakes import FakeBundle, FakePart, table
 
@@ -251,3 +251,10 @@ def test_columns_and_examples(relation: Any, ask_rows: Rows) -> None:
         call += f"({', '.join('NULL' for p in relation.parameters if ':=' not in p)})"
     assert [row[0] for row in ask_rows(f"DESCRIBE FROM {call}")] == [*PLACE, *(name for name, _ in relation.columns)]
     ask_rows(relation.example)
+
+
+def test_a_round_that_is_asked_stands_as_a_number_at_its_place() -> None:
+    """A round that is worked out, in another place, or in a text is not one; a macro's name has no case."""
+    sql = "FROM Waiting(5) JOIN block_table('waiting(7)', 9) b ON true, waiting(2 + 3), (SELECT 'waiting(8)')"
+    assert rounds_asked(sql) == [("waiting", 5), ("block_table", 9)]
+    assert rounds_asked("SELECT waiting, 99 FROM requests") == []

@@ -13,7 +13,9 @@ from tests.conformance.notation import full
 from tests.incidents.scene import Scene
 from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Locked
-from tsviz.replay.lost.blame import AGAIN, CUT_OFF, OPEN, OWN_CAUSES, TPOT, TTFT, Lost, blame, class_of, shares
+from tsviz.replay.lost.blame import blame, class_of, shares
+from tsviz.replay.lost.keys import HOLDER, lost_keys
+from tsviz.replay.lost.model import AFTER, AGAIN, CUT_OFF, OPEN, OWN_CAUSES, TPOT, TTFT, Lost
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.why.answer import facts_of
 from tsviz.scheduler import compat
@@ -27,7 +29,7 @@ def measured(bundle: Bundle) -> dict[int, dict[str, Any]]:
     """The times of each request as the SQL view `requests` has them, by submission."""
     locked = Locked(Catalog([bundle]))
     try:
-        columns = "submission, accepted, ttft_ns, tpot_ns, end_ns - arrival_ns AS life_ns"
+        columns = "submission, accepted, ttft_ns, tpot_ns, end_ns - arrival_ns AS life_ns, ended_by"
         rows = locked.query(f"SELECT {columns} FROM requests")[0].to_pylist()
     finally:
         locked.close()
@@ -49,6 +51,9 @@ def adds_up(lost: list[Lost], times: dict[int, dict[str, Any]]) -> None:
     without = {s: row for s, row in times.items() if row["accepted"] and row["ttft_ns"] is None}
     assert cut_off == {s: row["life_ns"] for s, row in without.items() if row["life_ns"] is not None}
     assert {one.submission for one in lost if one.phase == OPEN} == without.keys() - cut_off.keys()
+    whole = {one.submission: sum(o.span_ns for o in lost if o.submission == one.submission) for one in lost}
+    cut = {s: row["life_ns"] for s, row in times.items() if row["life_ns"] is not None and row["ended_by"] != "finish"}
+    assert {s: whole[s] for s in cut} == cut  # nothing of the life of who was aborted is left out
     later = {one.submission: one.span_ns / one.tokens for one in lost if one.phase == TPOT}
     assert later == pytest.approx({s: row["tpot_ns"] for s, row in times.items() if row["tpot_ns"] is not None})
 
@@ -120,6 +125,32 @@ def test_an_aborted_wait_is_split_up_to_the_abort(tmp_path: Path) -> None:
     assert starts[1] < one.end_ns < starts[2]
     run = one.longest[d.HEAD_OF_LINE]
     assert (run.first_round, run.last_round) == (1, 2)
+
+
+def test_who_stands_still_behind_a_token_lost_time_too(shared_indexes: None) -> None:
+    """In the stall `resident` waits from its token to the end of the trace, `newcomer` for its pages."""
+    part = open_bundle(TRACES / "mixed-stall").parts[0]
+    lost = {(one.request, one.phase): one for one in blame(facts_of(part, build_index(part)))}
+    still = lost["resident", AFTER]
+    # The last of the five rounds begins at the end of the trace: they are 8.08 ms and three empty ones of 8 ms.
+    assert still.causes == {d.HOLDBACK: 3 * 8_000_000}
+    assert {who: held.time_ns for who, held in still.behind.items()} == {(d.HOLDBACK, "newcomer"): 3 * 8_000_000}
+    wait = lost["newcomer", OPEN]
+    assert [*wait.behind] == [(d.NOTHING_RETRACTABLE, "resident")]
+    assert wait.longest[d.NOTHING_RETRACTABLE].behind == "resident"
+
+
+def test_a_holder_has_the_time_that_it_held(shared_indexes: None) -> None:
+    """r1 sealed the door for five requests, 54 rounds at a time; a holder's time is what its causes have with it."""
+    part = open_bundle(TRACES / "readmission-seals").parts[0]
+    lost = blame(facts_of(part, build_index(part)))
+    holders = {key.key: key for key in lost_keys(lost) if key.view == HOLDER}
+    for name, key in holders.items():
+        assert key.span_ns == sum(held.time_ns for one in lost for (_, who), held in one.behind.items() if who == name)
+    (first,) = (phase for phase in holders["r1"].phases if phase.phase == TTFT)
+    sealed = next(cause for cause in first.causes if cause.cause == d.SEALED)
+    assert (sealed.request, sealed.run.first_round, sealed.run.last_round) == ("new-1", 195, 248)
+    assert first.spans == 5
 
 
 def test_rows_that_compute_again_are_told_apart(shared_indexes: None) -> None:

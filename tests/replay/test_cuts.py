@@ -28,6 +28,7 @@ from tsviz.replay.ring.join import PartRing
 from tsviz.replay.slice import write_slice
 from tsviz.replay.view import open_view
 from tsviz.replay.why.answer import facts_of, why
+from tsviz.replay.why.facts import Said
 from tsviz.replay.why.turns import Turns
 from tsviz.trace import layout
 from tsviz.trace.layout import RING_FILE
@@ -102,7 +103,7 @@ def compare(whole: Told, cut: Told, numbers: Sequence[int], seen: Seen) -> None:
         assert [numbers[s] for s in live] == whole.facts.live(round_)
         for submission in live:
             one, two = whole.facts.verdict(numbers[submission], round_), cut.facts.verdict(submission, round_)
-            assert one is not None and two == replace(one, since_round=max(one.since_round, first))
+            assert one is not None and two == from_cut(one, first, whole.facts.life.submitted[numbers[submission]])
             state = cut.facts.state(submission, round_, behind[1])
             assert state == whole.facts.state(numbers[submission], round_, behind[0])
             seen.retracted += state == "Retracted" and round_ == first
@@ -129,6 +130,12 @@ def compare(whole: Told, cut: Told, numbers: Sequence[int], seen: Seen) -> None:
     pages(whole, cut, first, seen)
 
 
+def from_cut(said: Said, first: int, submitted: int) -> Said:
+    """Return a verdict as a cut from round `first` tells it: from there on, and perhaps longer."""
+    begun = said.since_round <= first
+    return replace(said, since_round=max(said.since_round, first), at_least=bool(begun and submitted < first))
+
+
 def owners(whole: Told, cut: Told, round_: int, numbers: Sequence[int]) -> None:
     """Assert that pages are held by the same requests and operations."""
     one, two = whole.view.pages.at(round_), cut.view.pages.at(round_)
@@ -138,10 +145,7 @@ def owners(whole: Told, cut: Told, round_: int, numbers: Sequence[int]) -> None:
 
 
 def pages(whole: Told, cut: Told, round_: int, seen: Seen) -> None:
-    """Assert that the maps of both tiers are, page by page, those of the scheduler that made all rounds again.
-
-    Or that of the whole, which takes a host page for kept whose copy turned out to be there already.
-    """
+    """Assert that the maps of both tiers are, page by page, those of the scheduler that made all rounds again."""
     found = whole.live.look((round_, None))
     assert found is not None
     tiers = live_state(found).tiers
@@ -149,7 +153,8 @@ def pages(whole: Told, cut: Told, round_: int, seen: Seen) -> None:
         one, two = tier(whole).at(round_), tier(cut).at(round_)
         assert dict(one.tickets) == dict(two.tickets)
         for known, old, new in zip(with_live(one, live).codes, one.codes, two.codes, strict=True):
-            assert [each for each in zip(known, old, new, strict=True) if each[2] not in (*each[:2], v.UNKNOWN)] == []
+            assert [each for each in zip(known, new, strict=True) if each[1] not in (each[0], v.UNKNOWN)] == []
+            assert [each for each in zip(known, old, strict=True) if each[1] not in (each[0], v.UNKNOWN)] == []
             seen.cached, seen.unknown = seen.cached + new.count(v.CACHED), seen.unknown + new.count(v.UNKNOWN)
 
 
@@ -232,7 +237,8 @@ def test_verdicts_begin_anew_whatever_index_the_keyframe_came_of(
     cut = Told(folder / "verdicts")
     for submission in cut.facts.live(first):
         old, new = whole.facts.verdict(done.submissions[submission], first), cut.facts.verdict(submission, first)
-        assert old is not None and new == replace(old, since_round=first)
+        submitted = whole.facts.life.submitted[done.submissions[submission]]
+        assert old is not None and new == from_cut(old, first, submitted)
 
 
 def test_why_says_that_a_request_was_away_where_a_slice_begins(wholes: Callable[[int], Told], folder: Path) -> None:
@@ -245,3 +251,4 @@ def test_why_says_that_a_request_was_away_where_a_slice_begins(wholes: Callable[
     cut = Told(folder / "away")
     said = why(cut.facts, cut.turns, gone["victim"], first).paragraph
     assert f"It was retracted before round {first:,}, where this trace begins" in said
+    assert f"It has had none since round {first:,}, where this trace begins, or longer (at least " in said

@@ -19,7 +19,7 @@ from tsviz.replay.recorded.snapshot import RecordedView
 from tsviz.replay.stops.story import RoundStory, Stop
 from tsviz.replay.view import open_view
 from tsviz.scheduler import compat
-from tsviz.trace import grown
+from tsviz.trace import grown, grown_table
 from tsviz.trace.catalogue import DECISIONS, TABLES
 from tsviz.trace.compact import compact_part
 from tsviz.trace.errors import Damaged
@@ -32,7 +32,7 @@ from tsviz.trace.reader import open_bundle
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have groups of a few batches, and read a few commits at once."""
-    monkeypatch.setattr(grown, "GROUP_ROWS", 40)
+    monkeypatch.setattr(grown_table, "GROUP_ROWS", 40)
     monkeypatch.setattr(grown, "LOT_ROWS", 200)
 
 

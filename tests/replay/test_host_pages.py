@@ -96,6 +96,27 @@ def test_random_lives_are_never_told_wrong(real: ModuleType, twin: Any, tmp_path
             assert against(tmp_path / str(seed), twin, decided=True)[0][:5] == [], f"seed {seed}"
 
 
+@pytest.mark.parametrize("tokens", ["full", "identity"])
+def test_a_copy_of_what_was_there_already_is_not_kept(real: ModuleType, twin: Any, tmp_path: Path, tokens: str) -> None:
+    """Load 0 fetches a page from storage into the host page 2, and store 1 copies it to host page 4 before it lands.
+
+    Both are acknowledged in front of round 9: with hashes it is known which of them the host keeps, and without a page
+    of another such pair is left open; in no round a page is said to be what the twin denies.
+    """
+
+    def storage(config: Any) -> None:
+        config.num_host_pages, config.enable_l3_storage, config.enable_kv_cache_events = 40, True, False
+
+    record_life(real, tmp_path / "life", 603, role="Fused", tokens=tokens, steps=200, tune=storage)
+    pairs = open_bundle(tmp_path / "life").part().table("transfers").to_pylist()
+    loaded, stored = ([r for r in pairs if r["op_id"] == op and r["group_index"] == 1] for op in (0, 1))
+    assert loaded[0]["from_storage"] and loaded[0]["src_page"] == 2
+    assert any(r["dst_page"] == 4 and r["src_page"] == loaded[0]["dst_page"] for r in stored)
+    wrong, counts = against(tmp_path / "life", twin, decided=True)
+    assert wrong == [] and counts["cached"] > 0
+    assert (counts["unknown"] == 0) == (tokens == "full")
+
+
 def test_live_state_settles_host_pages(twin: Any) -> None:
     """Laid over a map without decisions the host index of the twin leaves no page unknown, and says what it counts."""
     host = pages_of(INCIDENTS / "smollm2-live", decided=False).host

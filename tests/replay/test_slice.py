@@ -14,7 +14,8 @@ import pytest
 from tests.trace import lives
 from tsviz.replay.diff.compare import diff
 from tsviz.replay.findings.scan import BY_NAME, check_part
-from tsviz.replay.lost.blame import BEFORE_SLICE, blame, left_out
+from tsviz.replay.lost.blame import blame, left_out
+from tsviz.replay.lost.model import BEFORE_SLICE
 from tsviz.replay.overview import overview
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.reexecution.run import NoKeyframe
@@ -163,7 +164,7 @@ def test_what_came_before_a_slice_makes_no_finding_of_it(tmp_path: Path, monkeyp
     cannot = ("not_checkable", "not checkable on a slice: ")
     for name, first, expected in (
         ("escalating-headroom", 848, {
-            "head_of_line": cannot, "recompute_tax": cannot,
+            "head_of_line": ("not_found", "none"), "recompute_tax": cannot,
             "readmission_waits": ("found", "a readmission waits: 'row-0000001' was retracted by round 848 and is out"),
         }),
         ("mixed-undeclared-livelock", 1400, {
@@ -252,7 +253,8 @@ def test_a_slice_carries_what_recorded_decisions_left_open_at_its_start(tmp_path
             for round_ in range(first, min(first + 4, int(facts.life.end_round[old]))):
                 one, two = here.verdict(new, round_), facts.verdict(old, round_)
                 assert one is not None and two is not None
-                assert one == replace(two, since_round=max(two.since_round, first))
+                cut_off = two.since_round <= first and facts.life.submitted[old] < first
+                assert one == replace(two, since_round=max(two.since_round, first), at_least=bool(cut_off))
         assert here.tickets(first, 0) == facts.tickets(first, 0)
         items = [r["item"] for name in DECIDED for r in cut.table(name).to_pylist() if r["round"] == first]
         assert len(set(items)) == len(items)

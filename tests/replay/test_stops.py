@@ -10,7 +10,7 @@ import pytest
 
 from tsviz.replay.inside import Inside
 from tsviz.replay.reexecution.index import build_index
-from tsviz.replay.stops.story import ADMITTED, IN_PLACE, REFUSED, RETRACTED, STUCK, NotKnown, RoundStory
+from tsviz.replay.stops.story import ADMITTED, IN_PLACE, REFUSED, RETRACTED, STUCK, TOLD, NotKnown, RoundStory
 from tsviz.replay.stops.words import Groups, chunk, spans
 from tsviz.replay.view import PartView
 from tsviz.trace.reader import open_bundle
@@ -116,6 +116,13 @@ def test_decodes_in_place_are_named_from_the_plan(view: Callable[..., PartView],
     assert len(rows) == 5
     assert all(name in entry.words for name in rows)
     assert story.at(8) is stop
+
+
+def test_a_candidate_of_which_nothing_is_told_has_the_verdict_that_holds(tell: Tell) -> None:
+    """In round 268 r1 decodes, as in the round before, so that no verdict is told: it needs no page and has its row."""
+    story = tell("readmission-seals", 268)
+    (entry,) = (entry for phase in story.phases for entry in phase.entries if entry.request == "r1")
+    assert (entry.outcome, entry.words) == (TOLD, "scheduled, no page touched")
 
 
 def test_the_order_of_return_is_told_before_the_first_phase(tell: Tell) -> None:

@@ -173,5 +173,5 @@ def test_an_unknown_request_is_refused_with_names(known: Callable[..., Facts]) -
     facts = known("head-of-line")
     with pytest.raises(CannotSay, match="'chat-2'"):
         why(facts, Turns(facts), "chat2", 8)
-    with pytest.raises(CannotSay, match="decisions are known up to round 55"):
+    with pytest.raises(CannotSay, match="round 999: this trace has rounds 1 to 55"):
         why(facts, Turns(facts), "chat-2", 999)

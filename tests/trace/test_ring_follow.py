@@ -148,7 +148,7 @@ def test_sql_follows_a_ring_row_by_row(
         moving.close()
 
     moving.moves = [moving.drop, end]
-    monkeypatch.setattr("tsviz.replay.growth.growth.__kwdefaults__", {"wait": moving.wait})
+    monkeypatch.setitem(growth.__kwdefaults__, "wait", moving.wait)
     sql = "SELECT round, submission FROM operations WHERE round % 4 = 0 AND round >= (SELECT min(round) FROM rounds)"
     ended = tsviz("sql", moving.home, "--follow", "--format", "csv", sql)
     assert ended.code == 0
@@ -172,7 +172,7 @@ def test_the_library_warns_of_what_was_dropped(ring: Callable[..., Ring], monkey
     """`tsviz.follow` yields a Trace each time, and one that was yielded before answers as it did."""
     moving = ring("crash")
     moving.moves = [lambda: moving.run(36), moving.close]
-    monkeypatch.setattr("tsviz.replay.growth.growth.__kwdefaults__", {"wait": moving.wait})
+    monkeypatch.setitem(growth.__kwdefaults__, "wait", moving.wait)
     with pytest.warns(UserWarning, match=r"rounds 13 to 37 were dropped from the ring before they were looked at"):
         traces = list(library.follow(moving.home))
     counts = [trace.sql("SELECT count(*) AS n FROM rounds")["n"][0].as_py() for trace in traces]

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from tests.tui.fakes import FullView
 from tsviz.replay.diff.sides import Figure, Lane, Met, MetSome, Sides
-from tsviz.replay.lost.blame import Run
 from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
+from tsviz.replay.lost.model import Run
 from tsviz.replay.survey.ask import Extent, HitPlaces, HitTotal, Looked, LostTime, Plan, Progress
 from tsviz.tui.grid import Columns
 from tsviz.tui.language import LanguageLoader
@@ -50,7 +50,7 @@ def check(name: str, outcome: str, severity: str, sentence: str, **more: object)
 
 CHECKED = (
     check("plan_breach", "not_found", "broken", "at most 0 breaches; a finding from 1"),
-    check("rank_divergence", "not_checkable", "broken", "the trace has one rank of P"),
+    check("rank_divergence", "not_checkable", "broken", "rows were dropped while recording: rounds (table gaps)"),
     check("stall", "found", "stuck", "stall: every plan from round 290 on is empty, and 4 requests live",
           rounds=(290, 300), requests=("r4", "r9"), numbers={"empty_plans": 11, "requests": 4}),
     check("retraction_storm", "found", "costly", "retraction storm: 6 retractions in rounds 40 to 90",
@@ -185,6 +185,10 @@ class FakeDesk:
     def compare(self, other: str) -> FakeStream:
         """Return the comparison."""
         return self._stream(other, False, self.compared)
+
+    def what_if(self, settings: tuple[str, ...]) -> FakeStream:
+        """Return the comparison with what was turned."""
+        return self._stream(" ".join(settings), False, self.compared)
 
     def hits(self, predicate: str) -> FakeStream:
         """Return the hits that are written down for a predicate."""

@@ -17,9 +17,11 @@ from tsviz.replay.diff.sides import MetSome, Sides
 from tsviz.replay.survey.ask import Failed
 from tsviz.replay.survey.child import Survey
 from tsviz.tui.app import DebuggerApp
+from tsviz.tui.desk import TraceDesk
 from tsviz.tui.screens.ask_line import AskLine
 from tsviz.tui.screens.compare import CompareScreen
 from tsviz.tui.screens.main import MainScreen
+from tsviz.tui.what_ifs import WhatIf, settings_of
 
 SIZES = {"80x24": (80, 24), "120x40": (120, 40)}
 TRACES = Path(__file__).parents[2] / "traces"
@@ -156,3 +158,36 @@ def test_two_traces_are_compared_in_a_process_of_their_own() -> None:
     assert isinstance(other, Sides)
     assert (other.parts_at, other.rounds) == (1, (55, 310))
     assert len(other.lanes) == 6
+
+
+async def test_a_what_if_is_run_and_compared() -> None:
+    """`chunk=8` is no path: the trace runs again, and what came of it stands first: the stall of A is none in B."""
+    desk = TraceDesk(str(TRACES / "mixed-stall"), "F", 0)
+    async with app_on(desk).run_test(size=(120, 40)) as pilot:  # type: ignore[arg-type]
+        await rest(pilot)
+        await pilot.press("D")
+        await rest(pilot)
+        pilot.app.screen.query_one(Input).value = "chunk=8"
+        await pilot.press("enter")
+        screen = pilot.app.screen
+        assert isinstance(screen, CompareScreen)
+        while screen._now.known.running:
+            await pilot.pause(0.02)
+        await rest(pilot)
+        said = screen_text(pilot.app)
+        assert "baseline: a permanent stall" in said and "what-if (chunk=8): every request ends" in said
+        assert "finished 0 -> 2 of 2; retractions 0; in all 32.08 ms -> 24.24 ms (-24.4 %)" in said
+        assert "5 and 4 rounds" in said
+
+
+def test_what_cannot_be_run_says_why() -> None:
+    """A node of a pair is no node that does both: the words of the command; a path that is there is no knob."""
+    (failed,) = list(WhatIf(f"{TRACES / 'prefill-decode-pair'}@P/0", ("pages=9",), never))
+    assert isinstance(failed, Failed) and "this one is role P; record it with the knob turned" in failed.error
+    assert settings_of("pages=257 max_new=declared") == ("pages=257", "max_new=declared")
+    assert settings_of("runs/a") == settings_of(str(TRACES)) == settings_of("a=b c") == ()
+
+
+def never(_path: str) -> Survey:
+    """Fail: nothing is compared where nothing was run."""
+    raise AssertionError

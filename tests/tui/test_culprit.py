@@ -49,7 +49,7 @@ def test_a_cause_loses_what_is_behind_first_and_who_is_in_the_way_last() -> None
     cause = Cause("head_of_line", words, "row-0001321", 5)
     said = [cause_text(cause, 7, cells).rstrip() for cells in (43, 40, 25, 14)]
     assert said == [
-        words, "behind row…321 (head of line), 3 rounds", "behind row…321, 3 rounds", "behind row…321"
+        words, "behind row-…321 (head of line), 3 rounds", "behind row-…321, 3 rounds", "behind row…321"
     ]  # fmt: skip
     refused = Cause("capacity", "no pages (needs 384 of full; 0 free, 52 with evictions)", "", 7)
     assert cause_text(refused, 7, 30) == "no pages (needs 384 of full)".ljust(30)
@@ -76,3 +76,22 @@ async def test_one_key_finds_who_waits_longest_and_the_next(incident: Incident) 
         await pilot.press("W")
         await rest(pilot)
         assert app.screen.scene.message == "Nobody waits in this round."
+
+
+async def test_keys_of_a_burst_act_on_the_round_that_it_leads_to(incident: Incident) -> None:
+    """`end W` at once: nobody waits in the last round, whatever waits in round 8, which is still shown."""
+    app = DebuggerApp(incident("head-of-line"), start_round=8, desk=FakeDesk())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await rest(pilot)
+        screen = app.screen
+        assert isinstance(screen, MainScreen)
+        screen.action_last()
+        assert screen.scene.loading
+        screen.action_waits()
+        await rest(pilot)
+        assert screen.scene.message == "Nobody waits in this round."
+        screen.go(8)
+        screen.action_waits()
+        screen.action_waits()
+        await rest(pilot)
+        assert screen.scene.message.endswith("2 of 8 requests that wait, longest first.")

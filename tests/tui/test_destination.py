@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound, parse
+from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToPart, ToRequest, ToRound, parse
 
 IN_2000 = 946_684_800 * 10**9
 """2000-01-01 00:00 UTC."""
@@ -47,7 +47,9 @@ IN_2000 = 946_684_800 * 10**9
         ("#0", ToRequest("#0")),
         ("id:17", ToRequest("17")),
         ("a[/x]b", ToRequest("a[/x]b")),
-        ("D/1:7", NoDestination("this is part P/0, not D/1")),
+        ("D/1:7", NoDestination("the parts are P/0, D/0, not D/1")),
+        ("D/0:13", ToPart("D/0", 13)),
+        ("trace@D/0:99999.2", ToPart("D/0", 99999, 2)),
         ("0", NoDestination("rounds are 1 to 10,000")),
         ("10001", NoDestination("rounds are 1 to 10,000")),
         ("9" * 5000, NoDestination("rounds are 1 to 10,000")),
@@ -58,7 +60,7 @@ IN_2000 = 946_684_800 * 10**9
 )
 def test_a_text_leads_to_a_round_or_a_request_or_says_why_not(text: str, where: Destination) -> None:
     """Positions are written as everywhere else: `[node/rank:]round.stop`; whatever is not one is a request id."""
-    assert parse(text, 10_000, "P/0") == where
+    assert parse(text, 10_000, "P/0", ("P/0", "D/0")) == where
 
 
 def test_an_empty_trace_has_no_destination() -> None:

@@ -11,8 +11,8 @@ from tests.tui.desks import LOST, FakeDesk
 from tests.tui.desks import key as lost_key
 from tests.tui.fakes import FullView
 from tests.tui.helpers import compare, compare_both, rest, screen_text
-from tsviz.replay.lost.blame import Run
 from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
+from tsviz.replay.lost.model import Run
 from tsviz.replay.survey.ask import Extent, Failed, LostTime, Progress
 from tsviz.tui.app import DebuggerApp
 from tsviz.tui.causes import CAUSES
@@ -75,6 +75,27 @@ async def test_requests_that_ended_without_a_token() -> None:
     async with app_on(FakeDesk(lost=lost)).run_test(size=(80, 24)) as pilot:
         await opened(pilot, "end")
         await compare_both(pilot, "lost-ended")
+
+
+async def test_who_was_in_the_way_has_a_list_of_its_own() -> None:
+    """r7 held r4 up for 6 s, from round 20 to 39, and `enter` on that goes there; without holders that is said."""
+    second = 10**9
+    phase = LostPhase("ttft", 6 * second, 1, 1, (LostCause("head_of_line", 6 * second, "r4", 4, RUN),))
+    lost = (*LOST, LostTime((LostKey("holder", "r7", (phase,)),)))
+    async with app_on(FakeDesk(lost=lost)).run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "4")
+        said = screen_text(pilot.app)
+        assert "4 Holders" in said and "r7" in said and "behind r7" in said
+        await pilot.press("tab", "enter")
+        await rest(pilot)
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert (pilot.app.screen.scene.round, pilot.app.screen.scene.selected) == (20, 4)
+    async with app_on(FakeDesk()).run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "4")
+        assert "nobody was in another's way" in screen_text(pilot.app)
+
+
+RUN = Run(20, 39, 6 * 10**9, "r7")
 
 
 async def test_while_it_splits() -> None:
@@ -160,7 +181,7 @@ def test_the_title_counts_rounds_from_the_first_that_is_kept() -> None:
 
 def test_every_cause_has_a_mark() -> None:
     """Causes of verdicts and of lost time, none more."""
-    from tsviz.replay.lost.blame import OWN_CAUSES
+    from tsviz.replay.lost.model import OWN_CAUSES
     from tsviz.scheduler.decisions import CAUSES as DECIDED
 
     assert set(CAUSES) == {*DECIDED, *OWN_CAUSES}

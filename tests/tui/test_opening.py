@@ -103,14 +103,14 @@ async def test_a_trace_that_is_written_is_followed_from_its_last_round() -> None
 
 
 async def test_a_recording_without_a_part_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `--follow`: the header says that it waits, and the trace is opened once there is one."""
+    """With `--follow`: it says what it waits for and how to leave, and the trace is opened once there is one."""
     monkeypatch.setattr(following, "LOOK_S", 0.01)
     follower, there, asked = FakeFollower(100), threading.Event(), []
 
     def opening() -> Subject:
         asked.append(there.is_set())
         if not asked[-1]:
-            raise NothingYet("million")
+            raise NothingYet("no scheduler was made so far; its recorder lives")
         return Subject(FullView(head_of(follower.now)), None, follower)  # type: ignore[arg-type]
 
     app = DebuggerApp(opening, start_round=-1, follow=True, name="million")
@@ -118,6 +118,8 @@ async def test_a_recording_without_a_part_is_waited_for(monkeypatch: pytest.Monk
         while len(asked) < 3:
             await pilot.pause(0.01)
         assert "million │ ◍ waiting: nothing is recorded yet" in pane_text(app, "header")
+        said = " ".join(pane_text(app, "inspector").split())
+        assert "No scheduler was made so far; its recorder lives." in said and "ctrl+q leaves" in said
         assert main_screen(app).scene.error == ""
         there.set()
         while main_screen(app).scene.head is None:

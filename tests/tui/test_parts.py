@@ -55,6 +55,19 @@ async def test_another_node_is_shown_at_the_same_moment_and_one_comes_back(incid
         )  # round 14 of D begins at 108.28 ms, round 9 of P at 103.22
 
 
+async def test_a_position_of_another_part_is_gone_to(incident: Incident) -> None:
+    """`D/0:13` leads from P to round 13 of D, whose last round 71 it is for what lies behind; X/1 is no part."""
+    views = {"P/0": incident("prefill-decode-pair", "P"), "D/0": incident("prefill-decode-pair", "D")}
+    app = DebuggerApp(views["P/0"], start_round=8, desk=FakeDesk(), others=opener(views))
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert (await at(pilot, "g", *"D/0:13", "enter"))[:2] == ("D/0", 13)
+        assert (await at(pilot, "g", *"P/0:2", "enter"))[:2] == ("P/0", 2)
+        assert (await at(pilot, "g", *"D/0:999", "enter"))[:2] == ("D/0", 71)
+        assert "D/0 at round 999: that has rounds 1 to 71." in screen_text(app)
+        assert (await at(pilot, "g", *"X/1:3", "enter"))[:2] == ("D/0", 71)
+        assert "the parts are P/0, D/0, not X/1" in screen_text(app)
+
+
 async def test_another_rank_is_shown_at_the_same_round() -> None:
     """Ranks plan the same rounds; what was chosen in one rank is still chosen when one comes back."""
     heads = {f"P/{rank}": replace(HEAD, rank=rank, parts=("P/0", "P/1", "P/2")) for rank in range(3)}

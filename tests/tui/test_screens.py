@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.tui.fakes import HEAD, FakeView, FullView
-from tests.tui.helpers import compare, compare_both, press, settle
+from tests.tui.helpers import compare, compare_both, press, screen_text, settle
 from tsviz.tui.app import DebuggerApp
 
 SIZES = {"80x24": (80, 24), "120x40": (120, 40), "200x60": (200, 60)}
@@ -75,6 +75,23 @@ async def test_too_small(size: tuple[int, int]) -> None:
     async with DebuggerApp(FullView()).run_test(size=size) as pilot:
         await settle(pilot)
         compare(pilot.app, f"small-{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("key", ["question_mark", "l", "g", "ctrl+p"])
+async def test_nothing_lies_over_the_sentence_of_a_terminal_that_is_too_small(key: str) -> None:
+    """Of help, legend, go to and palette nothing is seen below 48x14; made larger they are back."""
+    async with DebuggerApp(FullView()).run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await press(pilot, key)
+        box = pilot.app.screen.children[0]
+        assert pilot.app.screen_stack[1:] and box.display
+        await pilot.resize_terminal(47, 24)
+        await settle(pilot)
+        assert all(not child.display for child in pilot.app.screen.children)
+        assert "make it larger" in " ".join(screen_text(pilot.app).split())
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert box.display
 
 
 def test_importing_the_screen_imports_no_catalog() -> None:

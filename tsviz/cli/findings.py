@@ -64,16 +64,17 @@ def command(
         with unreadable():
             checked += check(bundle, part, recorded_only)[0]
     shown = [one for one in checked if everything or one.outcome == "found"]
-    missing = sum(one.outcome == "not_checkable" for one in checked)
-    nothing = missing == len(checked)
+    apply = [one for one in checked if one.outcome != "not_applicable"]
+    missing = sum(one.outcome == "not_checkable" for one in apply)
+    nothing = missing == len(apply)
     if missing and not (everything or nothing):
-        tell(f"{missing:,} of {len(checked):,} checks could not be made; --all says which and why")
+        tell(f"{missing:,} of {len(apply):,} checks could not be made; --all says which and why")
     if shown:
         print_rows([_row(one) for one in shown], form, counts="numbers", prose=_SENTENCE)
     elif form == "json":
         click.echo("[]")
-    if nothing and checked:
-        why = dict.fromkeys(one.sentence for one in checked)
+    if nothing and apply:
+        why = dict.fromkeys(one.sentence for one in apply)
         tell(f"nothing could be checked: {'; '.join(why)}")
     elif not shown:
         tell("nothing found" + (" by the others" if missing else ""))

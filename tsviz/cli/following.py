@@ -43,7 +43,7 @@ def grown(paths: Sequence[str]) -> Iterator[Grown]:
     if len(paths) != 1:
         raise CliError(ExitCode.USAGE, f"--follow follows one trace, found {len(paths)}")
     with unreadable():
-        for now in growth(Path(paths[0])):
+        for now in growth(Path(paths[0]), waits=lambda words: tell(f"tsviz: waiting: {words}")):
             for words in now.told:
                 tell(f"tsviz: {words}")
             yield now

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .exit_codes import CliError, ExitCode
-from .level import not_recorded
+from .level import not_recorded, without_rounds
 from .output import BINARY, Format, Held, quiet_pipe, tell, write
 from .params import seconds_option
 from .rows import format_option
@@ -108,6 +108,7 @@ def _run(
     cut = found.total.of > found.total.rows or not found.total.exact
     if form is Format.TABLE or cut:
         tell(f"{found.total}".replace("row", "position") + ("; --limit 0 gives all" if cut else ""))
-    for note in (*map(str, found.unknown), *notes, *not_recorded(bundles)):
+    behind = without_rounds(bundles, [] if near.round == 0 else [("--from", near.round)])
+    for note in (*map(str, found.unknown), *notes, *not_recorded(bundles), *behind):
         tell(note)
     end_without([problem.message for problem in found.left_out])

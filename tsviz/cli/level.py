@@ -52,6 +52,28 @@ def without_decisions(paths: Sequence[str], names: Sequence[str]) -> list[str]:
     return said
 
 
+def without_rounds(paths: Sequence[str], asked: Sequence[tuple[str, int]]) -> list[str]:
+    """Return, in words, which macros are asked of a round that none of the traces has, and which rounds they have."""
+    from tsviz.query.paths import split_part
+    from tsviz.trace.errors import TraceError
+    from tsviz.trace.reader import open_bundle
+
+    spans: dict[str, tuple[int, int]] = {}
+    for path in paths if asked else ():
+        try:
+            parts = open_bundle(split_part(path)[0]).parts
+        except (TraceError, OSError):  # whoever asked was told
+            continue
+        spans |= {f"{path} {p.node}/{p.rank}": (p.meta.get("starts_at", 1), p.last_round) for p in parts}
+    had = "; ".join(f"{name} has rounds {first:,} to {last:,}" for name, (first, last) in list(spans.items())[:4])
+    had += f" and {len(spans) - 4:,} parts more" if len(spans) > 4 else ""
+    return [
+        f"no round {round_:,} for {name}: {had}"
+        for name, round_ in asked
+        if spans and not any(first <= round_ <= last for first, last in spans.values())
+    ]
+
+
 def not_recorded(paths: Sequence[str]) -> list[str]:
     """Return, in words, what traces lack: plans where only calls were recorded, and rounds that were dropped."""
     from tsviz.query.paths import split_part

@@ -125,7 +125,7 @@ def _to_follow(place: Place) -> Subject:
         return _of_trace(place)
     except CliError as error:
         if isinstance(error.__cause__, errors.NothingYet):
-            raise NothingYet(str(place.path)) from error
+            raise NothingYet(error.__cause__.waits_for) from error
         raise
 
 

@@ -14,7 +14,7 @@ import click
 
 from .exit_codes import CliError, ExitCode
 from .following import Novelty, follow_option, grown, require_lines
-from .level import not_recorded, without_decisions
+from .level import not_recorded, without_decisions, without_rounds
 from .output import BINARY, Format, Held, clean, quiet_pipe, tell, write
 from .params import seconds_option
 from .traces import traces_or_parts
@@ -171,7 +171,7 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     from tsviz.query.locked import Limits
     from tsviz.query.paths import bundles_of, unnamed
     from tsviz.query.problem import QueryError
-    from tsviz.query.views import decided_in
+    from tsviz.query.views import decided_in, rounds_asked
 
     limits = Limits(memory_bytes=memory, seconds=timeout, rows=limit)
     bundles = bundles_of(paths)
@@ -188,7 +188,8 @@ def _run(paths: list[str], sql: str, form: Format, limit: int | None, timeout: f
     if form is Format.TABLE or cut:
         tell(f"{total}" + ("; --limit 0 gives all" if cut else ""))
     named = decided_in(sql, columns)
-    for note in (*notes, *not_recorded(bundles), *without_decisions(bundles, named)):
+    lacking = (*without_decisions(bundles, named), *without_rounds(bundles, rounds_asked(sql)))
+    for note in (*notes, *not_recorded(bundles), *lacking):
         tell(note)
     end_without([problem.message for problem in left_out])
 

@@ -139,6 +139,14 @@ def open_place(place: Place, *, derive: bool = True) -> tuple[Bundle, Part]:
     return bundle, _part_of(bundle, place)
 
 
+def tell_other_parts(bundle: Bundle, part: Part, place: Place) -> None:
+    """Say on standard error that a trace has more parts than the one that is answered for, where none was named."""
+    if place.node is None and len(bundle.parts) > 1:
+        others = [f"{other.node}/{other.rank}" for other in bundle.parts if other is not part]
+        named = others[0] if len(others) == 1 else f"{others[0]} to {others[-1]}"
+        tell(f"{part.node}/{part.rank} of {len(bundle.parts):,} parts; {place.path}@NODE/RANK asks another: {named}")
+
+
 def tell_gaps(parts: Sequence[Part]) -> None:
     """Say on standard error what figures over the rounds of these parts are without."""
     with unreadable():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from .params import OutputPath
 from .rows import format_option, print_rows
 from .schedulers import NAMES
 from .sheltered import load_sheltered
-from .traces import open_place, parse_place, unreadable
+from .traces import open_place, parse_place, tell_other_parts, traces_or_parts, unreadable
 from .writing import recording_to
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tsviz.trace.reader import Bundle, Part
 
 _CELL_FIGURES = (
-    "rounds", "virtual_s", "finished", "live", "refused", "retractions", "recomputed_tokens", "tokens_per_s",
+    "rounds", "elapsed_s", "finished", "live", "refused", "retractions", "recomputed_tokens", "tokens_per_s",
     "ttft_p50_ms", "ttft_p95_ms", "tpot_p50_ms", "tpot_p95_ms", "hit_rate", "empty_rounds", "stuck_rounds",
 )  # fmt: skip
 
@@ -48,8 +49,8 @@ _CELL_FIGURES = (
     help="What requests want in all that had not finished; otherwise one token more than they got.",
 )  # fmt: skip
 @click.option(
-    "--show", type=click.Choice(("figures", "requests", "fit")), default="figures", show_default=True,
-    help="Which table goes to standard output.",
+    "--show", type=click.Choice(("figures", "requests", "causes", "fit")), default="figures", show_default=True,
+    help="Which table goes to standard output; causes: what requests wait for, before and after.",
 )  # fmt: skip
 @click.option("--out", type=OutputPath(), help="Record the changed run into a new bundle.")
 @format_option
@@ -61,7 +62,8 @@ def command(
     """Run the requests of TRACE again in closed loop with knobs turned, timed by a cost model fitted to TRACE.
 
     The run is compared with the re-timed baseline: the same requests and the same model with nothing turned. How well
-    that reproduces the recording is said first. TRACE is only read. With --at the recorded calls are made again as
+    that reproduces the recording is said first, then what the change does to the run, to the waiting and to the
+    requests that gain and lose most. TRACE is only read. With --at the recorded calls are made again as
     they were up to that round, and chunk, batch, mixed or more pages are turned in front of its plan (twin only).
 
     \b
@@ -70,6 +72,7 @@ def command(
 
     \b
     tsviz whatif stuck --set max_new=declared
+    tsviz whatif stuck --set pages=257 --show causes
     tsviz whatif small --sweep pages=65..257:64 --sweep mixed=on,off
     tsviz whatif small --sweep pages=65..257 --find smallest --where 'retractions = 0'
     """
@@ -77,32 +80,38 @@ def command(
     from tsviz.replay.whatif.study import study
     from tsviz.replay.whatif.words import fit_rows, metric_rows, outcome_words, request_rows, study_words
 
-    bundle, part = open_place(parse_place(trace))
+    (place,) = map(parse_place, traces_or_parts([trace], "--at {round} turns a knob in front of a round"))
+    bundle, part = open_place(place)
+    tell_other_parts(bundle, part, place)
     with _refusals():
         changes = [parse_change(text) for text in settings]
     wrong = [change.knob.name for change in changes if at_round is not None and not change.knob.midway]
     if wrong:
         raise CliError(ExitCode.USAGE, f"--at {at_round}: {', '.join(wrong)} can be turned from round 1 only")
-    if at_round is not None and out is not None:
-        raise CliError(ExitCode.USAGE, "--out: a bundle has one configuration; a run with --at has two")
+    if at_round is not None and (out is not None or show == "causes"):
+        asked = "--out" if out is not None else "--show causes, which records both runs"
+        raise CliError(ExitCode.USAGE, f"{asked}: a bundle has one configuration; a run with --at has two")
+    if show == "causes" and (scheduler != "twin" or axes or out is not None):
+        raise CliError(ExitCode.USAGE, "--show causes: expected the twin, which says why, no --sweep and no --out")
     if (find is None) != (where is None) or (find and len(axes) != 1) or len(axes) > 2 or (axes and out is not None):
         raise CliError(
             ExitCode.USAGE, "expected one or two --sweep; --find needs --where and one --sweep; no --out then"
         )
     with _refusals():
         grid, wanted = _asked(axes, where)
-    with _refusals(), unreadable():
+    with _refusals(_recorded_again(bundle)), unreadable():
         module = load_sheltered(scheduler)
         ready = study(part, module, at_round=at_round, max_rounds=max_rounds, unfinished_tokens=unfinished)
         _say(study_words(ready))
         if axes:
             rows = _sweep(ready, changes, grid, wanted, scan=scan)
+        elif show == "causes":
+            from .whatif_recording import cause_rows
+
+            outcome, rows = cause_rows(ready, changes, bundle, part)
+            _say(outcome_words(ready, outcome))
         else:
-            if out is None:
-                outcome = ready.run(changes)
-            else:
-                with recording_to(out):
-                    outcome = _record(ready, changes, bundle, part, scheduler, out)
+            outcome = ready.run(changes) if out is None else _record(ready, changes, bundle, part, scheduler, out)
             _say(outcome_words(ready, outcome))
             if show == "requests":
                 rows = request_rows(ready.compare(outcome), "baseline", "what_if")
@@ -112,8 +121,8 @@ def command(
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn what a what-if cannot do into exit code 2, with its words."""
+def _refusals(instead: str = "") -> Iterator[None]:
+    """Turn what a what-if cannot do into exit code 2, with its words; `instead`: what helps where it cannot run."""
     from tsviz.replay.whatif.cost import NothingToFit
     from tsviz.replay.whatif.knobs import BadKnob
     from tsviz.replay.whatif.source import CannotRetime
@@ -125,8 +134,27 @@ def _refusals() -> Iterator[None]:
         yield
     except RefusedConfig as error:
         raise CliError(ExitCode.USAGE, f"the scheduler refuses this configuration: {error}") from error
-    except (BadKnob, BadPredicate, CannotRetime, NothingToFit, CannotRecord) as error:
+    except CannotRetime as error:
+        raise CliError(ExitCode.USAGE, str(error), instead) from error
+    except (BadKnob, BadPredicate, NothingToFit, CannotRecord) as error:
         raise CliError(ExitCode.USAGE, str(error)) from error
+
+
+def _recorded_again(bundle: Bundle) -> str:
+    """Return how to ask with a recording what a run again cannot answer; empty where its command is not known."""
+    command = bundle.meta.get("command")
+    if not isinstance(command, list) or command[:2] != ["tsviz", "record"]:
+        return ""
+    return f"record it with the knob turned, and compare with `tsviz diff --show figures`: {shlex.join(command)}"
+
+
+def _record(ready: Study, changes: list[Change], bundle: Bundle, part: Part, scheduler: str, out: Path) -> Outcome:
+    from .whatif_recording import record_run
+
+    with recording_to(out):
+        outcome = record_run(ready, changes, bundle, part, scheduler, out)
+    tell(f"{out}: recorded")
+    return outcome
 
 
 def _say(lines: list[str]) -> None:
@@ -169,63 +197,3 @@ def _sweep(
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
         click.echo(f"\r\033[K{text}", nl=False, err=True)
-
-
-def _record(ready: Study, changes: list[Change], bundle: Bundle, part: Part, scheduler: str, out: Path) -> Outcome:
-    """Run with a recorder around the scheduler; the bundle's metadata says what it is a what-if of."""
-    from tsviz.adapters.tokenspeed import RULE_SET, engine_of, recording_module
-    from tsviz.engine.clock import VirtualClock
-    from tsviz.replay.whatif.knobs import changed_config
-    from tsviz.replay.whatif.run import check_config
-    from tsviz.trace.api_events import event_reader
-    from tsviz.trace.config import describe_config
-    from tsviz.trace.recorder import Recorder
-    from tsviz.trace.writer import BundleWriter
-    from tsviz.version import __version__
-
-    module, clock = ready.module, VirtualClock(ready.source.origin_ns)
-    check_config(changed_config(part.config, changes, module), module)
-    meta = {
-        "tool": f"tsviz {__version__}", "command": ["tsviz", *sys.argv[1:]], "scheduler": scheduler,
-        "workload": bundle.meta.get("workload", {}),
-        "what_if": {"of": bundle.name, "part": f"{part.node}/{part.rank}", "changes": list(map(str, changes))},
-    }  # fmt: skip
-    writer = BundleWriter(out, meta=meta, tokens=part.token_mode)
-    made: list[Recorder] = []
-
-    def open_recorder(config: Any) -> Recorder:
-        made.append(
-            writer.recorder(
-                node=part.node, rank=part.rank, config=describe_config(config), engine=engine_of(module),
-                event_reader=event_reader(module), now_ns=clock.now_ns, clock="virtual", rule_set=RULE_SET,
-            )
-        )  # fmt: skip
-        return made[-1]
-
-    end: dict[str, Any] = {"error": "the run was not finished"}
-    try:
-        outcome = ready.run(
-            changes, module=recording_module(module, open_recorder), clock=clock, observer=_Observer(made)
-        )
-        summary = outcome.run.summary
-        ended = {"reason": summary.reason.value, "detail": summary.detail, "rounds": summary.rounds}
-        end = {"parts": {f"{part.node}/{part.rank}": ended}, "error": None}
-    finally:
-        writer.close(end)
-    tell(f"{out}: recorded")
-    return outcome
-
-
-class _Observer:
-    """Passes on what the loop tells to the recorder, which exists once its scheduler does."""
-
-    def __init__(self, recorders: list[Any]) -> None:
-        self._recorders = recorders
-
-    def arrivals(self, arrivals: Mapping[str, Any]) -> None:
-        """Arrivals of the next submit call."""
-        self._recorders[-1].arrivals(arrivals)
-
-    def forward(self, start_ns: int, end_ns: int) -> None:
-        """Device interval of the last plan's batch."""
-        self._recorders[-1].forward(start_ns, end_ns)

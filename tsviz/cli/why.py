@@ -12,7 +12,7 @@ import click
 from .exit_codes import CliError, ExitCode
 from .output import clean
 from .progress import clear_progress, rounds_progress
-from .traces import open_place, parse_place, unreadable
+from .traces import open_place, parse_place, tell_other_parts, unreadable
 
 if TYPE_CHECKING:
     from tsviz.replay.reexecution.index import Index
@@ -40,7 +40,8 @@ def command(trace: str, request: str, form: str) -> None:
     from tsviz.replay.why.turns import Turns
 
     place = parse_place(trace)
-    _, part = open_place(place)
+    bundle, part = open_place(place)
+    tell_other_parts(bundle, part, place)
     with unreadable():
         facts = facts_of(part, decisions_of(part))
         name, round_ = _question(request, place.round, set(facts.names()))

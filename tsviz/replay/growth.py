@@ -42,11 +42,14 @@ class Grown:
         return bool(self.looks) and all(look.state != LIVE for look in self.looks.values())
 
 
-def growth(path: Path, *, wait: Callable[[float], object] = time.sleep) -> Iterator[Grown]:
+def growth(
+    path: Path, *, wait: Callable[[float], object] = time.sleep, waits: Callable[[str], object] = lambda _: None
+) -> Iterator[Grown]:
     """Yield what is committed now, then again whenever more is, and a last time when the recording has ended.
 
     Of a flight recorder, `OUT.ring` or the OUT that it has not written yet, it is what is kept at each moment.
-    `wait(seconds)` is called between two looks. Raises `TraceError`, OSError.
+    `wait(seconds)` is called between two looks, and `waits(words)` while there is no part, whenever the words change.
+    Raises `TraceError`, OSError.
     """
     if (home := ring_at(path)) is not None:
         from .ring.follow import ring_growth
@@ -55,10 +58,13 @@ def growth(path: Path, *, wait: Callable[[float], object] = time.sleep) -> Itera
         return
     followers: dict[str, _Kept] = {}
     seen: dict[str, tuple[int, str]] | None = None
+    said = ""
     while True:
         try:
             bundle = open_bundle(path)
-        except NothingYet:
+        except NothingYet as nothing:
+            if str(nothing) != said:
+                waits(said := str(nothing))
             wait(POLL_SECONDS)
             continue
         for part in bundle.parts:

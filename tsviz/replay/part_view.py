@@ -19,16 +19,13 @@ from tsviz.replay.recorded.snapshot import (
     DeviceSide,
     NotPrepared,
     Outstanding,
-    Pool,
     Preparing,
     Record,
     Snapshot,
-    Transfer,
 )
 from tsviz.replay.recorded.source import Source, WholeTables
 from tsviz.replay.recorded.source_bases import BasedTables
 from tsviz.replay.recorded.source_grown import FollowedTables
-from tsviz.replay.rows.event_words import event_words
 from tsviz.replay.rows.lifetimes import Lifetimes, Longs
 from tsviz.replay.stops.story import NotKnown, RoundStory
 from tsviz.replay.why.tree import Answer
@@ -40,6 +37,7 @@ from .inside import Inside
 from .moments import AtRound, NoMoment, round_at
 from .over_rounds import OverRounds
 from .request_lines import RequestLines
+from .round_snapshots import RoundSnapshots
 from .trace_head import head_of
 
 NOT_RECORDED = "Not recorded at this level (calls): rows, block tables and transfers. `tsviz index` makes them again."
@@ -67,12 +65,13 @@ class PartView(OverRounds):
 
     def _take(self, source: Source) -> None:
         super()._take(source)
-        for name in ("_lines", "_rows_of_part"):
+        for name in ("_rounds", "_rows_of_part"):
             self.__dict__.pop(name, None)
 
     @cached_property
-    def _lines(self) -> RequestLines:
-        return RequestLines(self._source, self._states, self._decided)
+    def _rounds(self) -> RoundSnapshots:
+        lines = RequestLines(self._source, self._states, self._decided, self._part.meta.get("starts_at", 1))
+        return RoundSnapshots(self._part.config, self._source, lines, self._decided, self._inside)
 
     @property
     def preparing(self) -> Preparing | None:
@@ -92,49 +91,10 @@ class PartView(OverRounds):
         """Return what is known at `round_` (clamped to the trace), with the tables of submission `selected`."""
         preparing = self.preparing
         if not len(self._numbers):
-            return self._empty()
+            return self._rounds.empty(self.head)
         index = int(np.clip(np.searchsorted(self._numbers, round_), 0, len(self._numbers) - 1))
         number = int(self._numbers[index])
-        row = self._source.round_row(index)
-        zeroed = self._source.zeroed(number)
-        rows = self._source.rows(number)
-        scheduled = {r.submission for r in rows}
-        config = self._part.config
-        return Snapshot(
-            head=self.head,
-            round=number,
-            start_ns=row["start_ns"],
-            budget_tokens=int(config["max_scheduled_tokens"]),
-            scheduled_tokens=row["scheduled_tokens"],
-            batch_slots=int(config["max_batch_size"]),
-            rows=rows,
-            requests=self._lines.of_round(number, scheduled),
-            counts={
-                "bootstrapping": row["bootstrapping_requests"],
-                "waiting": row["waiting_requests"],
-                "prefilling": row["prefilling_requests"],
-                "decoding": row["decoding_requests"],
-                "pd_transfer": row["pd_transfer_requests"],
-            },
-            retracted=row["retracted_requests"],
-            transfers=self._transfers(number),
-            pool=Pool(
-                max(0, int(config["num_device_pages"]) - 1),
-                row["empty_pages"],
-                sum(map(len, zeroed.values())),
-                self._inside.active_blocks(number),
-            ),
-            selected=selected,
-            tables=() if selected is None else self._lines.tables(selected, number, zeroed),
-            events=event_words(self._source.events(number)),
-            decisions=self._decisions(number),
-            reserve=None if selected is None or self._decided is None else self._decided.reserve(selected, number),
-            preparing=preparing,
-        )
-
-    def _decisions(self, number: int) -> str:
-        decided = self._decided
-        return "none" if decided is None or number > decided.last_round else decided.source
+        return self._rounds.at(self.head, number, index, selected, preparing)
 
     def story(self, round_: int) -> RoundStory | NotKnown:
         """Return a round from the inside: phases, candidates and stops; or why that is not known."""
@@ -159,7 +119,7 @@ class PartView(OverRounds):
 
     @cached_property
     def _rows_of_part(self) -> RecordedRows:
-        return RecordedRows(self._source, self._transfers)
+        return RecordedRows(self._source, self._rounds.transfers)
 
     @cached_property
     def pages(self) -> PagesHistory | LargePages:
@@ -203,21 +163,3 @@ class PartView(OverRounds):
             if self._life.names[submission] == request:
                 return submission
         return None
-
-    def _transfers(self, number: int) -> tuple[Transfer, ...]:
-        found: dict[int, Transfer] = {}
-        for row in self._source.transfers(number):
-            op_id, before = row["op_id"], found.get(row["op_id"])
-            pages = 1 if before is None else before.pages + 1
-            back = self._source.acknowledged(op_id) if before is None else before.acknowledged_round
-            found[op_id] = Transfer(op_id, row["kind"], pages, row["source_pinned"], back)
-        return tuple(found.values())
-
-    def _empty(self) -> Snapshot:
-        config = self._part.config
-        pages = max(0, int(config["num_device_pages"]) - 1)
-        return Snapshot(
-            head=self.head, round=0, start_ns=0, budget_tokens=int(config["max_scheduled_tokens"]), scheduled_tokens=0,
-            batch_slots=int(config["max_batch_size"]), rows=(), requests=(), counts={}, retracted=0, transfers=(),
-            pool=Pool(pages, pages, 0), selected=None, tables=(), events=(),
-        )  # fmt: skip

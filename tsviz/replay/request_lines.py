@@ -19,9 +19,10 @@ _HOLD_NOTHING = [CODES[state] for state in ("waiting", "bootstrapping", "retract
 class RequestLines:
     """Lines and block tables of requests, by round."""
 
-    def __init__(self, source: Source, states: RequestStates, decided: DecidedView | None) -> None:
-        """`decided` adds causes."""
+    def __init__(self, source: Source, states: RequestStates, decided: DecidedView | None, begin: int) -> None:
+        """`decided` adds causes; the trace begins in round `begin`."""
         self._source, self._life, self._states, self._decided = source, source.life, states, decided
+        self._begin = begin
 
     def of_round(self, number: int, scheduled: set[int]) -> tuple[RequestLine, ...]:
         """Return the requests that are there at a round, of which `scheduled` have a row in it."""
@@ -54,6 +55,7 @@ class RequestLines:
                     retractions=gone,
                     cause=cause if state not in ("finished", "aborted") else None,
                     group_pages=pages,
+                    carried=bool(life.submitted[submission] < self._begin),
                 )
             )
         return tuple(lines)

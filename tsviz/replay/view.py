@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tsviz.replay.decided.view import DERIVED, RECORDED, DecidedView
 from tsviz.replay.recorded.bases import make_bases, open_bases
 from tsviz.replay.recorded.followed import Followed
@@ -13,6 +15,7 @@ from tsviz.replay.recorded.source_bases import BasedTables
 from tsviz.replay.recorded.source_grown import FollowedTables
 from tsviz.replay.reexecution.filled import open_filled
 from tsviz.replay.reexecution.index import Index, open_index
+from tsviz.replay.rows.lifetimes import column
 from tsviz.trace.catalogue import CALLS, DECISIONS
 from tsviz.trace.reader import Bundle, Part
 
@@ -64,6 +67,13 @@ def _decided(part: Part, index: Index | None) -> DecidedView | None:
     described = part.config["cache_groups"]
     groups = [str(group["group_id"]) for group in described]
     has_state = any(group["family"] == "State" for group in described)
-    if part.level == DECISIONS:
-        return DecidedView(part, RECORDED, part.last_round, groups, has_state=has_state)
-    return None if index is None else DecidedView(index, DERIVED, index.last_round, groups, has_state=has_state)
+    if part.level != DECISIONS and index is None:
+        return None
+    begin = part.meta.get("starts_at", 1)
+    carried: frozenset[int] = frozenset()
+    if begin > 1:
+        carried = frozenset(np.flatnonzero(column(part.table("submissions"), "round") < begin).tolist())
+    return DecidedView(
+        index or part, RECORDED if index is None else DERIVED, part.last_round if index is None else index.last_round,
+        groups, has_state=has_state, begin=begin, carried=carried,
+    )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tsviz.replay.lost.blame import TPOT, TTFT
+from tsviz.replay.lost.model import TPOT, TTFT
 from tsviz.replay.overview import SLICE
 from tsviz.replay.scenario.predicates import Finding
 

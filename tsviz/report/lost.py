@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tsviz.replay.lost.blame import PHASES, Share
+from tsviz.replay.lost.blame import Share
+from tsviz.replay.lost.model import PHASES
 
 from .chart import Chart, Table, patterned
 from .text import charted, duration, percent

@@ -72,9 +72,12 @@ def _stop(source: Source, finding: Finding, round_: int) -> int | None:
     return stop
 
 
+_OUTCOMES = {"not_checkable": "not checkable", "not_applicable": "does not apply"}
+
+
 def _others(part: SubjectPart) -> str:
     rows = [
-        (check_label(one.check.name), "not checkable" if one.outcome == "not_checkable" else "not found", one.sentence)
+        (check_label(one.check.name), _OUTCOMES.get(one.outcome, "not found"), one.sentence)
         for one in part.checked if one.outcome != "found"
     ]  # fmt: skip
     missing = sum(row[1] == "not checkable" for row in rows)

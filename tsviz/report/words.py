@@ -21,6 +21,7 @@ CAUSE_LABELS = {
 SPAN_LABELS = {
     "ttft": "to the first token",
     "tpot": "between tokens",
+    "after_last_token": "after the last token",
     "no_first_token": "without a first token",
     "ended_without_token": "ended without a token",
 }

@@ -39,9 +39,16 @@ class Damaged(TraceError):
 class NothingYet(TraceError):
     """The bundle has no part yet: whoever records it has begun, and made no scheduler so far."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lives: bool) -> None:
+        """`lives`: its recorder holds its lock; else there is no lock, and it may have ended."""
         super().__init__(path, "parts", "at least one part", "none yet")
-        self.args = (f"{path}: nothing is recorded yet: no scheduler was made so far",)
+        self.waits_for = (
+            "no scheduler was made so far; its recorder lives"
+            if lives
+            else "no scheduler was made so far, and whether its recorder lives is not known: it holds no lock"
+        )
+        """What whoever waits waits for, in words."""
+        self.args = (f"{path}: nothing is recorded yet: {self.waits_for}",)
 
 
 class FellBehind(Exception):

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import Damaged, NewerSchema, NotABundle, NothingYet, TraceError
-from .lock import GONE, recorder_of
+from .lock import ALIVE, GONE, recorder_of
 from .tables import SCHEMA_MAJOR, SCHEMA_MINOR
 
 FORMAT = "tsviz-bundle"
@@ -209,8 +209,8 @@ def part_names(bundle: Path, values: dict[str, Any]) -> list[tuple[str, int]]:
         if (node, rank) in names:
             raise Damaged(path, f"parts[{index}]", "a part of its own", f"{node}/{rank} again")
         names.append((node, rank))
-    if not names and not (bundle / END_FILE).exists() and recorder_of(bundle) != GONE:
-        raise NothingYet(bundle)
+    if not names and not (bundle / END_FILE).exists() and (recorder := recorder_of(bundle)) != GONE:
+        raise NothingYet(bundle, lives=recorder == ALIVE)
     if not names:
         raise Damaged(path, "parts", "at least one part", "none")
     return names

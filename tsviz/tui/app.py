@@ -23,6 +23,7 @@ from tsviz.tui.keymap import chosen_keys, keymap_of
 from tsviz.tui.keys import rebound
 from tsviz.tui.opening import Arrival, Opening, Others
 from tsviz.tui.palette import Palette
+from tsviz.tui.panes.states import BY_COLUMNS, BY_ROWS
 from tsviz.tui.screens.main import MainScreen
 from tsviz.tui.screens.sheet import Sheet
 from tsviz.tui.terminal import require_terminal
@@ -61,6 +62,8 @@ class DebuggerApp(TypedApp):
 
     CSS_PATH = "debugger.tcss"
     TITLE = "tsviz"
+    HORIZONTAL_BREAKPOINTS = BY_COLUMNS
+    VERTICAL_BREAKPOINTS = BY_ROWS
     DEFAULT_MODE = "opened"
     """The mode of the part that was opened first; those of the others have the names of their parts."""
     COMMANDS = App.COMMANDS | {Actions}

@@ -93,19 +93,26 @@ _SHORT = {
 _HOLDER_CELLS = 7
 
 
-def cause_text(cause: Cause, round_: int, cells: int) -> str:
+def cause_text(cause: Cause, round_: int, cells: int, *, roomy: bool = True) -> str:
     """Return what became of a request in exactly so many cells: in full where that fits, else as short as it must be.
 
-    Names are cut before words are, and for how many rounds it has held goes last.
+    Names are cut before words are, and for how many rounds it has held goes last. A cut name has what
+    room is left over, but where others want it too (not `roomy`).
     """
-    holder = shorten(cause.holder, _HOLDER_CELLS)
-    named = cause.words.replace(cause.holder, holder) if cause.holder else cause.words
-    short = _SHORT.get(cause.name, "").format(holder=holder or "another")
     waited = round_ - cause.since_round + 1
-    since = f", {waited:,} rounds" if waited > 1 else ""
-    needs = f"{named.partition('; ')[0]}){since}" if named.startswith("no pages (") else ""
-    ways = (cause.words, named, needs, f"{short}{since}" if short else "", short)
-    return fit(next((way for way in ways if way and cell_len(clean(way)) <= cells), short or named), cells)
+    since = f", {waited:,}{'+' if cause.at_least else ''} rounds" if waited > 1 else ""
+
+    def ways(holder: str) -> tuple[str, ...]:
+        named = cause.words.replace(cause.holder, holder) if cause.holder else cause.words
+        short = _SHORT.get(cause.name, "").format(holder=holder or "another")
+        needs = f"{named.partition('; ')[0]}){since}" if named.startswith("no pages (") else ""
+        return named, needs, f"{short}{since}" if short else "", short
+
+    cut = ways(shorten(cause.holder, _HOLDER_CELLS))
+    for number, way in enumerate(cut):
+        if way and (spare := cells - cell_len(clean(way))) >= 0:
+            return fit(ways(shorten(cause.holder, _HOLDER_CELLS + spare))[number] if roomy else way, cells)
+    return fit(cut[-1] or cut[0], cells)
 
 
 def cause_mark(cause: str) -> Mark:

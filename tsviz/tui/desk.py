@@ -53,6 +53,9 @@ class Desk(Protocol):
     def compare(self, other: str) -> Stream:
         """Compare the part with that of another trace (`tsviz.replay.diff.side_by_side`)."""
 
+    def what_if(self, settings: tuple[str, ...]) -> Stream:
+        """Run the part again with knobs turned, and compare with that (`tsviz.tui.what_ifs`)."""
+
     def language(self) -> Stream:
         """Load what the editor knows of SQL (`tsviz.tui.language`)."""
 
@@ -124,6 +127,12 @@ class TraceDesk:
         from tsviz.replay.survey.child import Survey
 
         return Survey(self._part | {"what": "compare", "other": other})
+
+    def what_if(self, settings: tuple[str, ...]) -> Stream:
+        """Compare with a run in which knobs stand elsewhere."""
+        from tsviz.tui.what_ifs import WhatIf
+
+        return WhatIf(f"{self.trace}@{self._node}/{self._rank}", settings, self.compare)
 
     def hits(self, predicate: str) -> Stream:
         """Ask where a predicate holds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -31,6 +31,15 @@ _PERCENT = re.compile(r"(?P<percent>\d+(?:\.\d+)?)\s*%")
 class ToRound:
     """A round that exists, and a stop in it; None for the round as a whole."""
 
+    round: int
+    stop: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToPart:
+    """A round of another part of the trace, and a stop in it; how many rounds that has is known there."""
+
+    part: str
     round: int
     stop: int | None = None
 
@@ -87,7 +96,7 @@ class ToFinding:
     number: int
 
 
-Destination = ToRound | ToRequest | ToMoment | ToFinding | NoDestination
+Destination = ToRound | ToPart | ToRequest | ToMoment | ToFinding | NoDestination
 
 
 def moment_of(text: str) -> ToMoment | None:
@@ -132,8 +141,10 @@ def _since_1970(moment: datetime) -> int:
     return (since.days * 86_400 + since.seconds) * 10**9
 
 
-def parse(text: str, rounds: int, part: str) -> Destination:
+def parse(text: str, rounds: int, part: str, parts: Sequence[str] = ()) -> Destination:
     """Return where `text` leads in a trace of `rounds` rounds whose part is `part` (`node/rank`).
+
+    `parts`: those that one can go to from here.
 
     `1204`, `1,204`, `1204.3`, `P/0:1204.3`, `trace@1204` and `45 %` are positions, `12.5s` is a time since the start,
     `2026-11-30 02:51:07,123`, `11-30 02:51:07`, `02:51:07` or a line with such a one is one of a log, `#3` a finding;
@@ -160,9 +171,12 @@ def parse(text: str, rounds: int, part: str) -> Destination:
     position = _POSITION.fullmatch(text)
     if position is None or not position["round"].strip(",_"):
         return ToRequest(text)
-    if position["node"] and position["node"] != part:
-        return NoDestination(f"this is part {part}, not {position['node']}")
-    digits = re.sub("[,_]", "", position["round"])
+    digits, stop = re.sub("[,_]", "", position["round"]), int(position["stop"]) if position["stop"] else None
+    if (there := position["node"]) and there != part:
+        if there not in parts:
+            named = f"the parts are {', '.join(parts)}" if parts else f"this is part {part}"
+            return NoDestination(f"{named}, not {there}")
+        return ToPart(there, int(digits), stop) if int(digits[:18]) > 0 else NoDestination("rounds are from 1 on")
     if len(digits) > 18 or not 1 <= int(digits) <= rounds:
         return NoDestination(f"rounds are 1 to {rounds:,}")
-    return ToRound(int(digits), int(position["stop"]) if position["stop"] else None)
+    return ToRound(int(digits), stop)

@@ -45,8 +45,8 @@ class Follow:
     running: bool = False
     catching_up: bool = False
     error: str = ""
-    waiting: bool = False
-    """Whether nothing is recorded yet."""
+    waiting: str = ""
+    """What is waited for where nothing is recorded yet."""
 
 
 class Looked(Message):

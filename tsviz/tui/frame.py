@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tsviz.replay.recorded.snapshot import RequestLine, Snapshot
 from tsviz.replay.stops.story import NotKnown, RoundStory
@@ -55,6 +56,17 @@ class Ask:
     reverse: bool = False
 
 
+class Widest(NamedTuple):
+    """What the columns of a list must have room for: cells of the longest id, and the largest numbers of tokens."""
+
+    id_cells: int
+    prompt_tokens: int
+    generated_tokens: int
+
+
+NOTHING_WIDE = Widest(0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """The lines of the list: an index into `Snapshot.requests`, or `-1 - n` for heading `n`.
@@ -66,6 +78,7 @@ class Listing:
     headings: tuple[tuple[str, int], ...]
     line_of: Mapping[int, int]
     shown: int
+    widest: Widest = NOTHING_WIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +139,10 @@ def make_listing(
     kept.sort(key=lambda i: key(requests[i]), reverse=reverse)
     if pinned:
         kept.sort(key=lambda i: requests[i].submission not in pinned)
+    widest = _widest([requests[i] for i in kept])
     if order != "state":
         lines = {requests[i].submission: line for line, i in enumerate(kept)}
-        return Listing(tuple(kept), (), lines, len(kept))
+        return Listing(tuple(kept), (), lines, len(kept), widest)
     entries: list[int] = []
     headings: list[tuple[str, int]] = []
     line_of: dict[int, int] = {}
@@ -140,4 +154,12 @@ def make_listing(
         headings[-1] = (state, headings[-1][1] + 1)
         line_of[requests[i].submission] = len(entries)
         entries.append(i)
-    return Listing(tuple(entries), tuple(headings), line_of, len(kept))
+    return Listing(tuple(entries), tuple(headings), line_of, len(kept), widest)
+
+
+def _widest(listed: list[RequestLine]) -> Widest:
+    return Widest(
+        max((len(each.request) for each in listed), default=0),
+        max((each.prompt_tokens for each in listed), default=0),
+        max((each.generated_tokens for each in listed), default=0),
+    )

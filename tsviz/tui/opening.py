@@ -38,6 +38,8 @@ class Arrival:
     message: str = ""
     view: str = ""
     """The view of the inspector that says more; empty: as it is."""
+    stop: int | None = None
+    """Stop in the round; None for the round as a whole."""
 
 
 Opening = Callable[[], Subject]

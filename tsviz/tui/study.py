@@ -100,6 +100,8 @@ class Comparison:
     known: Known = Known()
     sides: Sides | None = None
     requests: tuple[Met, ...] = ()
+    what_if: bool = False
+    """Whether `other` is what was turned for a run of this trace, and no path."""
 
 
 class Study:
@@ -207,9 +209,12 @@ class Study:
         self.changed()
 
     def ask_compare(self, other: str) -> None:
-        """Compare with another trace."""
-        self.comparison = Comparison(other, Known(asked=True, running=True))
-        self._start(COMPARE, self.desk.compare(other))
+        """Compare with another trace, or with a run of this one with knobs turned (`pages=257 max_new=declared`)."""
+        from tsviz.tui.what_ifs import settings_of
+
+        settings = settings_of(other)
+        self.comparison = Comparison(other, Known(asked=True, running=True), what_if=bool(settings))
+        self._start(COMPARE, self.desk.what_if(settings) if settings else self.desk.compare(other))
 
     def load_language(self) -> None:
         """Load what the editor knows, unless it is loaded or loading."""

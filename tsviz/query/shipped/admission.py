@@ -123,7 +123,8 @@ HEADROOM_HELD = Relation(
     ),
     f"""
 WITH live AS (
-  SELECT {SUBMISSION}, request, prompt_tokens FROM requests
+  SELECT {SUBMISSION}, request, prompt_tokens
+  FROM requests SEMI JOIN (FROM parts WHERE last_round >= at_round) USING ({PART})
   WHERE accepted AND submit_round <= at_round AND (end_round IS NULL OR end_round > at_round)
 ), held AS (
   SELECT {SUBMISSION}, "group", arg_max(length_slots, round) AS slots

@@ -135,15 +135,15 @@ WITH starts AS (
   SELECT {SUBMISSION}, s.round, max(e.round) AS event_round
   FROM starts s JOIN (FROM events WHERE kind = 'retract') e USING ({SUBMISSION})
   WHERE e.round <= s.round GROUP BY {SUBMISSION}, s.round
-), next AS (
-  SELECT {PART}, round AS last_row_round,
-    min(CASE WHEN retracted_requests > 0 THEN round END)
-      OVER (PARTITION BY {PART} ORDER BY round DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS short_round
-  FROM rounds
+), short AS (
+  SELECT {PART}, round AS short_round FROM rounds WHERE retracted_requests > 0
 ), known AS (
-  SELECT *, coalesce(event_round > last_row_round, false) AS by_event
-  FROM starts JOIN touched USING ({SUBMISSION}, round)
-  LEFT JOIN asked USING ({SUBMISSION}, round) LEFT JOIN next USING ({PART}, last_row_round)
+  -- The next one behind the last row, which may lie before a slice.
+  SELECT k.*, short_round, coalesce(event_round > last_row_round, false) AS by_event
+  FROM (
+    FROM starts JOIN touched USING ({SUBMISSION}, round) LEFT JOIN asked USING ({SUBMISSION}, round)
+  ) k ASOF LEFT JOIN short s
+    ON k.trace = s.trace AND k.node = s.node AND k.rank = s.rank AND k.last_row_round < s.short_round
 )
 SELECT {SUBMISSION}, request, last_row_round,
   CASE WHEN by_event THEN event_round WHEN short_round < round THEN short_round END AS retracted_from_round,

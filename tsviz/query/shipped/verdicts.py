@@ -21,9 +21,14 @@ VERDICT_RUNS = Relation(
         ("since_round", "first round of the run; that of a slice where it holds since before"),
         ("until_round", "last round of the run: before its next one, its end, or the last round that is known"),
         ("rounds", "how many rounds these are"),
+        ("since_before", "it may hold since before the trace, a slice, begins: then since_round is where that begins"),
     ),
     f"""
-WITH ended AS (
+WITH begun AS (
+  SELECT {PART}, min(round) AS begin_round FROM rounds GROUP BY {PART} HAVING min(round) > 1
+), carried AS (
+  SELECT {SUBMISSION}, begin_round FROM submissions JOIN begun USING ({PART}) WHERE round < begin_round
+), ended AS (
   SELECT {SUBMISSION}, min(round) - 1 AS last_round FROM events WHERE kind IN {ENDS} AND applied GROUP BY {SUBMISSION}
 ), runs AS (
   SELECT {SUBMISSION}, request, cause, holder, rule, op_id, round AS since_round,
@@ -32,8 +37,10 @@ WITH ended AS (
 )
 SELECT {SUBMISSION}, request, cause, nullif(holder, '') AS holder, nullif(rule, '') AS rule,
   nullif(op_id, -1) AS op_id, since_round,
-  coalesce(before_next, least(ended.last_round, decided_round)) AS until_round, until_round - since_round + 1 AS rounds
-FROM runs LEFT JOIN ended USING ({SUBMISSION}) JOIN (SELECT {PART}, decided_round FROM parts) USING ({PART})""",
+  coalesce(before_next, least(ended.last_round, decided_round)) AS until_round, until_round - since_round + 1 AS rounds,
+  coalesce(since_round <= begin_round, false) AS since_before
+FROM runs LEFT JOIN ended USING ({SUBMISSION}) LEFT JOIN carried USING ({SUBMISSION})
+JOIN (SELECT {PART}, decided_round FROM parts) USING ({PART})""",
     "SELECT cause, holder, since_round, until_round FROM verdict_runs WHERE request = 'r6' ORDER BY since_round",
 )
 
@@ -45,10 +52,11 @@ VERDICT_ROUNDS = Relation(
         *_VERDICT,
         ("since_round", "since when this is so, without a change"),
         ("waited_rounds", "plans since then, this one included"),
+        ("since_before", "it may hold since before the trace, a slice, begins: then these are at least so many"),
     ),
     f"""
 SELECT {PART}, unnest(range(since_round::BIGINT, until_round + 1))::INTEGER AS round, submission, request,
-  cause, holder, rule, op_id, since_round, round - since_round + 1 AS waited_rounds
+  cause, holder, rule, op_id, since_round, round - since_round + 1 AS waited_rounds, since_before
 FROM verdict_runs""",
     "SELECT round, request, holder FROM verdict_rounds WHERE cause = 'head_of_line' AND waited_rounds > 4",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .definition import SUBMISSION, Relation
+from .definition import PART, SUBMISSION, Relation
 
 WAITING = Relation(
     "waiting",
@@ -26,11 +26,12 @@ WAITING = Relation(
         ("prompt_tokens", "length of the prompt"),
         ("cause", "why it had no row in this plan; null where decisions are not known"),
         ("holder", "the request in the way; null when none is, or it is not known"),
-        ("cause_since_round", "since when the cause is this one"),
+        ("cause_since_round", "since when the cause is this one; that of a slice where it may be longer"),
     ),
     f"""
 WITH live AS (
-  SELECT {SUBMISSION}, request, submit_round, first_round, prompt_tokens FROM requests
+  SELECT {SUBMISSION}, request, submit_round, first_round, prompt_tokens
+  FROM requests SEMI JOIN (FROM parts WHERE last_round >= at_round) USING ({PART})
   WHERE accepted AND submit_round <= at_round AND (end_round IS NULL OR end_round > at_round)
 ), steps AS (
   SELECT {SUBMISSION}, min(round) AS next_round FROM prefill_steps SEMI JOIN carried USING ({SUBMISSION})

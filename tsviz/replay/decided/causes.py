@@ -35,11 +35,13 @@ REFUSED = frozenset((d.CAPACITY, d.DEFERRED, d.NOT_QUIESCENT, d.NOTHING_RETRACTA
 
 
 def cause_words(
-    cause: str, holder: str, rule: str, op_id: int, waited_rounds: int, shortage: str = "", request: str = ""
-) -> str:
+    cause: str, holder: str, rule: str, op_id: int, waited_rounds: int, shortage: str = "", request: str = "",
+    *, at_least: bool = False,
+) -> str:  # fmt: skip
     """Return a verdict in words, with the rounds it has held if it is not the first; an unknown cause as it stands.
 
-    `shortage` says what a refused admission needs and what there is, `request` whose verdict it is.
+    `shortage` says what a refused admission needs and what there is, `request` whose verdict it is; `at_least`: it may
+    hold since before the trace begins.
     """
     template = _WORDS.get(cause)
     if template is None:
@@ -48,6 +50,11 @@ def cause_words(
         holder = "its own refusal"
     shortage = f" ({shortage})" if shortage else ""
     words = template.format(holder=holder or "another request", rule=rule or "no rule", op_id=op_id, shortage=shortage)
-    if cause == d.SCHEDULED or waited_rounds < 1:
+    if cause == d.SCHEDULED or (waited_rounds < 1 and not at_least):
         return words
-    return f"{words}, {waited_rounds + 1:,} rounds"
+    return f"{words}, {held_words(waited_rounds + 1, at_least=at_least)}"
+
+
+def held_words(rounds: int, *, at_least: bool) -> str:
+    """Return for how many rounds something holds; `at_least`: it may hold since before the trace begins."""
+    return f"{'at least ' if at_least else ''}{rounds:,} {'round' if rounds == 1 else 'rounds'}"

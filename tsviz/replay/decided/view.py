@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -39,15 +39,19 @@ class DecidedView:
     """Decisions of one part up to `last_round`; behind it nothing is known."""
 
     def __init__(
-        self, tables: DecidedTables, source: str, last_round: int, groups: Sequence[str], *, has_state: bool
-    ) -> None:
+        self, tables: DecidedTables, source: str, last_round: int, groups: Sequence[str], *, has_state: bool,
+        begin: int = 1, carried: Container[int] = (),
+    ) -> None:  # fmt: skip
         """`source` is `recorded` or `derived`; `groups` names the groups, `has_state` says whether one holds states.
 
+        `carried`: who was submitted before round `begin`, in which the trace begins: their verdicts of that round may
+        hold since before it.
         Raises `TraceError` for a table that cannot be read.
         """
         self.source, self.last_round, self._groups, self._has_state = source, last_round, groups, has_state
         self._tables = tables
         verdicts = some(tables, "verdicts", ("submission", "round", "cause", "holder", "rule", "op_id"))
+        self._carried, self._begin = carried, begin
         self._verdicts = PerRequest(column(verdicts, "submission"), column(verdicts, "round"))
         self._since = column(verdicts, "round")
         self._cause, self._holder = words(verdicts, "cause"), words(verdicts, "holder")
@@ -80,15 +84,20 @@ class DecidedView:
             return [None] * len(submissions)
         rows, refused = self._verdicts.last(submissions, round_), self._refusals.last(submissions, round_)
         return [
-            None if row < 0 else self._one(row, name, round_, refusal)
-            for row, name, refusal in zip(rows.tolist(), names, refused.tolist(), strict=True)
+            None if row < 0 else self._one(row, name, round_, refusal, submission in self._carried)
+            for row, name, refusal, submission in zip(
+                rows.tolist(), names, refused.tolist(), submissions.tolist(), strict=True
+            )
         ]
 
-    def _one(self, row: int, name: str, round_: int, refusal: int) -> Cause:
+    def _one(self, row: int, name: str, round_: int, refusal: int, carried: bool) -> Cause:
         since, cause, holder = int(self._since[row]), self._cause[row] or "", self._holder[row] or ""
         shortage = self._shortage(refusal) if cause in REFUSED and refusal >= 0 else ""
-        said = cause_words(cause, holder, self._rule[row] or "", int(self._op[row]), round_ - since, shortage, name)
-        return Cause(cause, said, holder, since)
+        at_least = carried and since == self._begin
+        said = cause_words(
+            cause, holder, self._rule[row] or "", int(self._op[row]), round_ - since, shortage, name, at_least=at_least
+        )
+        return Cause(cause, said, holder, since, at_least)
 
     def _shortage(self, refusal: int) -> str:
         need = self._need[refusal].as_py()

@@ -13,8 +13,7 @@ from tsviz.query.catalog import Catalog
 from tsviz.query.locked import Limits, Locked
 from tsviz.query.source import Part
 
-STUCK_ROUNDS = 200
-"""So many rounds with rows at the end, none of which got any request further, are called a live-lock."""
+from .stuck import STUCK_ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,8 @@ class Figures:
     """Plans that were asked for."""
     empty_rounds: int
     """Plans without a row."""
-    virtual_s: float
-    """From the first call to the last."""
+    elapsed_s: float
+    """From the first call to the last, on the clock of the run."""
     requests: int
     """Requests that the scheduler accepted."""
     finished: int
@@ -44,7 +43,7 @@ class Figures:
     """Positions that prefill rows computed again."""
     generated_tokens: int
     tokens_per_s: float | None
-    """Generated tokens over virtual time."""
+    """Generated tokens over that time."""
     queue_p50_ms: float | None
     queue_p95_ms: float | None
     ttft_p50_ms: float | None
@@ -88,10 +87,10 @@ WITH work AS (
   UNION ALL
   SELECT max(round) FROM prefill_steps WHERE end_tokens - start_tokens > coalesce(recomputed_tokens, 0)
 )
-SELECT *, generated_tokens / nullif(virtual_s, 0) AS tokens_per_s FROM (SELECT
+SELECT *, generated_tokens / nullif(elapsed_s, 0) AS tokens_per_s FROM (SELECT
   (SELECT count(*) FROM rounds) AS rounds,
   (SELECT count(*) FROM rounds WHERE prefill_rows + decode_rows = 0) AS empty_rounds,
-  (SELECT (max(time_ns) - min(time_ns)) / 1e9 FROM calls) AS virtual_s,
+  (SELECT (max(time_ns) - min(time_ns)) / 1e9 FROM calls) AS elapsed_s,
   (SELECT count(*) FROM rounds WHERE prefill_rows + decode_rows > 0 AND round >= (SELECT max(round) FROM work))
     AS stuck_rounds,
   count(*) FILTER (accepted) AS requests,

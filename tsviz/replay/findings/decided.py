@@ -194,7 +194,8 @@ def readmission(subject: Subject, rounds: int) -> Ended:
         if until - first > most and others:
             most, best = until - first, (submission, first, until - 1, finished)
     if most <= rounds:
-        waits = [] if begin is None or facts.begins_told else waited_before(subject.part, begin, rounds)
+        told = begin is None or facts.begins_told
+        waits = [] if begin is None or told else [*waited_before(subject.part, begin, rounds).values()]
         if waits:
             return not_on_a_slice(
                 "readmission_waits", f"whether {listed(waits)} had run before round {begin:,} is not in it"

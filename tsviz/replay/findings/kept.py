@@ -20,7 +20,7 @@ from tsviz.trace import layout
 from tsviz.trace.errors import TraceError
 from tsviz.trace.reader import Bundle, Part
 
-from .model import Check, Ended, NotCheckable
+from .model import Check, Ended, NotApplicable, NotCheckable
 
 _FOLDER = "findings"
 _CODE = (
@@ -35,9 +35,7 @@ _CODE = (
     "replay/recorded/lives.py",
     "trace/order/*.py",
 )
-_KINDS: Mapping[str, type[Finding | Absent | NotCheckable]] = {
-    kind.__name__: kind for kind in (Finding, Absent, NotCheckable)
-}
+_KINDS: Mapping[str, type[Ended]] = {kind.__name__: kind for kind in (Finding, Absent, NotCheckable, NotApplicable)}
 
 
 class Kept:

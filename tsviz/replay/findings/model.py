@@ -35,7 +35,15 @@ class Subject:
     facts: Facts | None
 
 
-Ended = Finding | Absent | NotCheckable
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """There is nothing of what the check is about, so that there is nothing to be found."""
+
+    name: str
+    reason: str
+
+
+Ended = Finding | Absent | NotCheckable | NotApplicable
 
 
 def starts_at(part: Part) -> int | None:
@@ -60,6 +68,8 @@ class Check:
     scan: Callable[[Subject, int], Ended]
     breach: bool = False
     """Whether the finding breaks an invariant (exit code 6)."""
+    more_on_a_slice: bool = False
+    """Whether decisions, where they are known, decide of a slice what recorded tables leave open."""
 
     def found_from(self, threshold: int) -> str:
         """Return in words what is more than a threshold."""
@@ -96,14 +106,16 @@ class Checked:
 
     @property
     def outcome(self) -> str:
-        """found, not_found or not_checkable."""
+        """found, not_found, not_applicable or not_checkable."""
         if isinstance(self.ended, Finding):
             return "found"
-        return "not_found" if isinstance(self.ended, Absent) else "not_checkable"
+        if isinstance(self.ended, Absent):
+            return "not_found"
+        return "not_applicable" if isinstance(self.ended, NotApplicable) else "not_checkable"
 
     @property
     def sentence(self) -> str:
-        """What was found, how near it came, or what is missing."""
+        """What was found, how near it came, what is missing, or why it does not apply."""
         if isinstance(self.ended, Finding):
             return self.ended.sentence
         if isinstance(self.ended, Absent):

@@ -13,10 +13,11 @@ from tsviz.query.locked import Limits, Locked
 from tsviz.replay.diff.compare import diff_ranks, first_to_disagree
 from tsviz.replay.rows.lifetimes import among, column, words
 from tsviz.replay.rows.rows_from import pieces, some
-from tsviz.replay.scenario.predicates import NAMED, Absent, Tables, waited_before
+from tsviz.replay.scenario.predicates import NAMED, Absent, Tables, head_of_line, waited_before
+from tsviz.scheduler.states import BOOTSTRAPPING, STATE_NAMES, SUBMITTED
 from tsviz.trace import entries as e
 
-from .model import Ended, NotCheckable, Subject, found, listed, not_on_a_slice, starts_at
+from .model import Ended, NotApplicable, Subject, found, listed, not_on_a_slice, starts_at
 
 _LIMITS = Limits(memory_bytes=1 << 29, threads=1, seconds=60.0, rows=1 << 16)
 
@@ -39,14 +40,27 @@ def ask(subject: Subject, sql: str) -> list[dict[str, Any]]:
 
 def named(name: str, subject: Subject, threshold: int) -> Ended:
     """Judge a named predicate (`predicates.NAMED`)."""
-    ended = NAMED[name].judge(subject.part, threshold)
     first = starts_at(subject.part)
-    if name == "head_of_line" and isinstance(ended, Absent) and first is not None:
-        waits = waited_before(subject.part, first, threshold)
-        if waits:
-            lacks = f"whether {listed(waits)} ran before round {first:,} is not in it"
-            return not_on_a_slice(name, lacks)
-    return ended
+    if name == "head_of_line" and first is not None:
+        return _head_of_line_of_a_slice(subject, first, threshold)
+    return NAMED[name].judge(subject.part, threshold)
+
+
+def _head_of_line_of_a_slice(subject: Subject, first: int, threshold: int) -> Ended:
+    """Judge a slice: who had run before it, only decisions tell, by the states at its start."""
+    part, facts = subject.part, subject.facts
+    waits = waited_before(part, first, threshold)
+    if facts is not None and facts.begins_told:
+        return head_of_line(part, threshold, [s for s in waits if facts.state(s, first, 0) in _NEW])
+    ended = head_of_line(part, threshold)
+    if not waits or not isinstance(ended, Absent):
+        return ended
+    lacks = f"whether {listed([*waits.values()])} ran before round {first:,} is not in it, and decisions are not known"
+    return not_on_a_slice("head_of_line", lacks)
+
+
+_NEW = (STATE_NAMES[BOOTSTRAPPING], STATE_NAMES[SUBMITTED])
+"""States of a request that had no row yet."""
 
 
 TAX_SQL = "SELECT restarts, requests, computed_tokens, recomputed_tokens FROM recompute_tax"
@@ -235,7 +249,7 @@ def rank_divergence(subject: Subject, ranks: int) -> Ended:
     """Judge: more than `ranks` ranks of this part's node make other plans than its rank 0. Reported at rank 0."""
     fellows = [part for part in subject.bundle.parts if part.node == subject.part.node]
     if len(fellows) < 2:
-        return NotCheckable("rank_divergence", f"the trace has one rank of {subject.part.node}")
+        return NotApplicable("rank_divergence", f"does not apply: the trace has one rank of {subject.part.node}")
     if subject.part.rank != min(part.rank for part in fellows):
         return Absent("rank_divergence", 0, ranks)
     differ = [rank for rank in diff_ranks(subject.bundle) if rank.node == subject.part.node]

@@ -17,12 +17,13 @@ from tsviz.trace.reader import Bundle, Part
 
 from . import decided, device, invariants, recorded, refused, waits
 from .kept import Kept
-from .model import BUNDLE, CHECKSUMS, DECIDED, DEVICE, RECORDED, Check, Checked, Ended, NotCheckable, Subject
+from .model import BUNDLE, CHECKSUMS, DECIDED, DEVICE, RECORDED, Check, Checked, Ended, NotCheckable, Subject, starts_at
 
 
 def _named(name: str, says: str) -> Check:
     named = NAMED[name]
-    return Check(name, says, named.threshold, named.counts, RECORDED, partial(recorded.named, name))
+    scan = partial(recorded.named, name)
+    return Check(name, says, named.threshold, named.counts, RECORDED, scan, more_on_a_slice=name == "head_of_line")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -121,7 +122,8 @@ def check_kept(
         ended = kept.get(check)
         if ended is None:
             try:
-                ended = _made(bundle, part, read() if check.needs == DECIDED else None, check, why_not)
+                asked = check.needs == DECIDED or (check.more_on_a_slice and starts_at(part) is not None)
+                ended = _made(bundle, part, read() if asked else None, check, why_not)
                 kept.put(check, ended)
             except QueryError as error:  # for want of memory or time: not kept, so that it is tried again
                 ended = _unanswered(check, error)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .blame import PHASES, TPOT, Lost, Run, class_of
+from .blame import class_of
+from .model import PHASES, TPOT, Held, Lost, Run
 
-FLEET, CLASS, REQUEST = "fleet", "class", "request"
-VIEWS = (FLEET, CLASS, REQUEST)
+FLEET, CLASS, REQUEST, HOLDER = "fleet", "class", "request", "holder"
+VIEWS = (FLEET, CLASS, REQUEST, HOLDER)
+"""A holder's time is that of the others which it was in the way of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class LostPhase:
 
 @dataclass(frozen=True, slots=True)
 class LostKey:
-    """The time of the fleet, a class or a request."""
+    """The time of the fleet, a class or a request, or that a holder was in the way."""
 
     view: str
     key: str
@@ -63,16 +65,15 @@ class _Sum:
         self.span_ns = self.spans = self.tokens = 0
         self.causes: dict[str, list[Any]] = {}
 
-    def add(self, lost: Lost) -> None:
-        self.span_ns += lost.span_ns
+    def add(self, lost: Lost, runs: Mapping[str, Held], span_ns: int) -> None:
+        self.span_ns += span_ns
         self.spans += 1
         self.tokens += lost.tokens
-        for cause, time_ns in lost.causes.items():
-            run = lost.longest[cause]
-            kept = self.causes.setdefault(cause, [0, run, lost])
-            kept[0] += time_ns
-            if run.time_ns > kept[1].time_ns:
-                kept[1:] = [run, lost]
+        for cause, held in runs.items():
+            kept = self.causes.setdefault(cause, [0, held.longest, lost])
+            kept[0] += held.time_ns
+            if held.longest.time_ns > kept[1].time_ns:
+                kept[1:] = [held.longest, lost]
 
     def phase(self, name: str) -> LostPhase:
         causes = [
@@ -84,11 +85,18 @@ class _Sum:
 
 
 def lost_keys(lost: Iterable[Lost]) -> list[LostKey]:
-    """Sum spans for the fleet, every class and every request; most time first within each."""
+    """Sum spans for the fleet, every class, request and holder; most time first within each."""
     sums: dict[tuple[str, str], dict[str, _Sum]] = {}
     for one in lost:
+        causes = {cause: Held(time_ns, one.longest[cause]) for cause, time_ns in one.causes.items()}
         for place in ((FLEET, "all requests"), (CLASS, class_of(one.request)), (REQUEST, one.request)):
-            sums.setdefault(place, {}).setdefault(one.phase, _Sum()).add(one)
+            sums.setdefault(place, {}).setdefault(one.phase, _Sum()).add(one, causes, one.span_ns)
+        by_who: dict[str, dict[str, Held]] = {}
+        for (cause, who), held in one.behind.items():
+            by_who.setdefault(who, {})[cause] = held
+        for who, held_up in by_who.items():
+            span_ns = sum(held.time_ns for held in held_up.values())
+            sums.setdefault((HOLDER, who), {}).setdefault(one.phase, _Sum()).add(one, held_up, span_ns)
     keys = [
         LostKey(view, key, tuple(by_phase[name].phase(name) for name in PHASES if name in by_phase))
         for (view, key), by_phase in sums.items()

@@ -19,10 +19,11 @@ from tsviz.replay.rows.lifetimes import NEVER, Longs, column
 from . import values as v
 from .cache import moment
 from .counting import counts_of
+from .host_doubles import doubles
 from .host_life import host_life
 from .spells import Layout, mapped
 from .start import Start
-from .tickets import acknowledged
+from .tickets import acknowledged, answers
 from .values import PageLife, PagesMap
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ class HostFillings:
         self.source = np.concatenate([nobody, source[filled]])[order]
         self.fetched = np.concatenate([nobody >= 0, fetched[filled]])[order]
         self.group = np.concatenate([kept_group, group[filled]])[order]
+        self.content = np.concatenate([nobody, _contents(transfers)[filled]])[order]
+        """The same number for the same content; -1 where it is not told."""
+        device = np.where(load, column(transfers, "dst_page"), source)
+        self.device = np.concatenate([nobody, device[filled]])[order]
+        """The device page that is copied, or that a load fills."""
+        self.turn = np.concatenate([nobody, answers(events, op_id, round_)[filled]])[order]
+        """Which acknowledgement came when: a later one has a greater number."""
         self.acknowledged = np.concatenate([since, ack[filled]])[order]
         lost = np.concatenate([nobody >= 0, failed[filled]])[order]
         self.landed = np.where(lost & self.fetched, NEVER, self.acknowledged)
@@ -92,7 +100,10 @@ class HostHistory:
         self.fillings = fillings = HostFillings(part.table("transfers"), part.table("events"), layout, device.start)
         self._whole = part.meta.get("starts_at") is None or device.start is not None
         self.evicted, self.evicted_round = _evictions(tables, layout)
-        self.kept_until = self._evictions_of(fillings)
+        evicted_at = self._evictions_of(fillings)
+        given_back, self.open = doubles(fillings)
+        self.open &= evicted_at == fillings.until  # what was evicted had been kept
+        self.kept_until = np.where(given_back, np.minimum(fillings.landed, evicted_at), evicted_at)
         self.proven = self._last_read(fillings)
         self.owner = device.holders(fillings.group, fillings.source, fillings.from_round)
         self.owner[fillings.fetched | (fillings.op_id < 0)] = -1
@@ -140,8 +151,9 @@ class HostHistory:
         codes[self.evicted[self.evicted_round <= number]] = v.EMPTY
         rows = told.at(number)
         filling = told.acknowledged[rows] > number
-        kept = ~filling & ((self.kept_until[rows] > number) if decided else (self.proven[rows] >= number))
-        open_ = ~filling & ~kept & (not decided)
+        proven = self.proven[rows] >= number
+        kept = ~filling & (((self.kept_until[rows] > number) & (~self.open[rows] | proven)) if decided else proven)
+        open_ = ~filling & ~kept & (self.open[rows] if decided else True)
         codes[told.number[rows[open_]]] = v.UNKNOWN
         codes[told.number[rows[kept]]] = v.CACHED
         codes[told.number[rows[filling]]] = v.LOADING
@@ -216,6 +228,15 @@ class HostHistory:
     def event_beyond(self, group: int, page: int, round_: int, step: int) -> int | None:  # noqa: ARG002
         """Return None: `life` tells every event there is."""
         return None
+
+
+def _contents(transfers: Any) -> Longs:
+    """Return, per row, a number for the content that is copied: that of its hash and place in the prefix page."""
+    known = transfers["content_hash"].combine_chunks().dictionary_encode()
+    indices = (known.combine_chunks() if hasattr(known, "combine_chunks") else known).indices
+    hashes = np.array(indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    offset = column(transfers, "page_offset").astype(np.int64)
+    return np.where(hashes < 0, -1, hashes << 32 | offset)
 
 
 def _evictions(tables: DecidedTables | None, layout: Layout) -> tuple[Longs, Longs]:

@@ -48,12 +48,12 @@ class Tickets:
 
 def acknowledged(events: Any, op_id: Longs, from_round: Longs) -> tuple[Longs, npt.NDArray[np.bool_]]:
     """Return, for each operation, the round in front of whose plan it was acknowledged, and whether it failed."""
-    answer = _answers(events, op_id, from_round)
+    answer = answers(events, op_id, from_round)
     rounds: Longs = np.append(column(events, "round").astype(np.int64), NEVER)[answer]
     return rounds, (answer >= 0) & (np.append(column(events, "value", 1), 1)[answer] == 0)
 
 
-def _answers(events: Any, op_id: Longs, from_round: Longs) -> Longs:
+def answers(events: Any, op_id: Longs, from_round: Longs) -> Longs:
     """Return, for each operation, the row of the first acknowledgement that was applied behind it; -1: none."""
     op_ids, rounds = column(events, "op_id").astype(np.int64), column(events, "round").astype(np.int64)
     applied = events["applied"].to_numpy(zero_copy_only=False).astype(np.bool_)

@@ -23,7 +23,8 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "events": ("round", "op_id", "value", "applied"),
     "zeroed": ("round", "group", "page"),
     "transfers": (
-        "round", "op_id", "kind", "source_pinned", "group_index", "src_page", "dst_page", "from_storage",
+        "round", "op_id", "kind", "source_pinned", "group_index", "src_page", "dst_page", "content_hash", "page_offset",
+        "from_storage",
     ),
 }  # fmt: skip
 _APART = 64

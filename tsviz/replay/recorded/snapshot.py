@@ -45,6 +45,8 @@ class Cause:
     words: str
     holder: str
     since_round: int
+    at_least: bool = False
+    """It may hold since before the trace begins, so that its rounds are at least those since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class RequestLine:
     """None where decisions are not known: not recorded at this level, or behind the verified frontier."""
     group_pages: tuple[int, ...] = ()
     """Pages it holds by group, in the order of `TraceHead.groups`; empty for one that holds none."""
+    carried: bool = False
+    """It was submitted before the trace begins, so that it was retracted at least so often."""
 
 
 @dataclass(frozen=True, slots=True)

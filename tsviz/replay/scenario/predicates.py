@@ -7,7 +7,7 @@ how near the run came. `NAME>N` sets the threshold of a finding.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tsviz.replay.figures.stuck import STUCK_ROUNDS
 from tsviz.replay.rows.lifetimes import ENDS, among, column, keys, words
 from tsviz.replay.rows.rows_from import pieces, some
 from tsviz.trace import entries as e
@@ -181,11 +182,12 @@ def retraction_storm(part: Tables, retractions: int) -> Outcome:
     )  # fmt: skip
 
 
-def head_of_line(part: Tables, rounds: int) -> Outcome:
+def head_of_line(part: Tables, rounds: int, never_ran: Collection[int] | None = None) -> Outcome:
     """Judge: the request that waits first was passed over for more than `rounds` rounds with others behind it.
 
     First is the oldest request that never had a row; the rounds are those in which rows were scheduled while at least
-    one more request waited.
+    one more request waited. Of a slice decisions tell who had no row before it (`never_ran`; None: not known), and its
+    rounds count.
     """
     table = some(part, "rounds", ("round", "prefill_rows", "decode_rows", "waiting_requests"))
     numbers = column(table, "round").astype(np.int64)
@@ -196,6 +198,10 @@ def head_of_line(part: Tables, rounds: int) -> Outcome:
     most = 0
     # Of a request from before a slice nobody knows whether it had a row.
     known = submitted >= numbers[0] if len(numbers) else submitted < 0
+    if never_ran is not None:
+        new = np.isin(np.arange(len(submitted)), list(never_ran))
+        first_row = np.where(known | new, first_row, submitted)
+        known |= new
     for index in np.flatnonzero((first_row - submitted > rounds) & known).tolist():
         older = first_row[:index].max(initial=0)
         begin, end = max(submitted[index], older), first_row[index]
@@ -225,15 +231,16 @@ def _first_rows(part: Tables, submissions: Any) -> npt.NDArray[np.int64]:
     return first_row
 
 
-def waited_before(part: Tables, first: int, rounds: int) -> list[str]:
-    """Return who came before a slice from round `first` and had no row for more than `rounds` rounds of it.
+def waited_before(part: Tables, first: int, rounds: int) -> dict[int, str]:
+    """Return who came before a slice from round `first` and had no row for more than `rounds` rounds of it, by number.
 
-    Of these nobody knows whether they had run before it.
+    Of these the slice's rows do not tell whether they had run before it.
     """
     submissions = part.table("submissions")
     before = column(submissions, "round") < first
     without = np.flatnonzero(before & (_first_rows(part, submissions) - first > rounds))
-    return [name or "" for name in words(submissions.take(without), "request")]
+    names = words(submissions.take(without), "request")
+    return {number: name or "" for number, name in zip(without.tolist(), names, strict=True)}
 
 
 _ROWS = ("round", "submission", "kind", "begin_tokens", "input_tokens")
@@ -368,7 +375,7 @@ class Named:
 
 
 NAMED: dict[str, Named] = {
-    "livelock": Named(live_lock, 100, "rounds in a row"),
+    "livelock": Named(live_lock, STUCK_ROUNDS, "rounds in a row"),
     "stall": Named(stall, 2, "empty plans at the end"),
     "retraction_storm": Named(retraction_storm, 20, f"retractions in {STORM_ROUNDS} rounds"),
     "head_of_line": Named(head_of_line, 50, "rounds that passed the first one over"),

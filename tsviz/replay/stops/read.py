@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from tsviz.replay.decided.causes import cause_words
 from tsviz.replay.decided.view import DecidedTables
-from tsviz.replay.rows.rows_from import RowsFrom
+from tsviz.replay.rows.lifetimes import PerRequest, column
+from tsviz.replay.rows.rows_from import RowsFrom, some
 from tsviz.replay.why.tree import counted
 from tsviz.scheduler import decisions as d
 from tsviz.trace.decided import DECIDED
@@ -67,6 +70,7 @@ class Stories:
         """`source` is `recorded` or `derived`. Tables are read at the first story."""
         self._tables, self._source, self._groups = tables, source, groups_of(config)
         self._rows: dict[str, RowsFrom] = {}
+        self._in_force: InForce | None = None
 
     def story(self, round_: int, decodes: Sequence[str] = ()) -> RoundStory:
         """Return the story of a round; `decodes` are the requests of its decode rows in the order of the plan.
@@ -74,7 +78,9 @@ class Stories:
         They name the decodes in place, of which nothing is told. Raises `TraceError`.
         """
         rows = {name: self._at(name, round_) for name in _TOLD}
-        reading = _Reading(rows, self._groups, decodes)
+        if self._in_force is None:
+            self._in_force = InForce(self._tables)
+        reading = _Reading(round_, rows, self._groups, decodes, self._in_force)
         return RoundStory(round_, self._source, reading.opening(), reading.phases(), reading.behind())
 
     def _at(self, name: str, round_: int) -> list[Decided]:
@@ -85,10 +91,29 @@ class Stories:
         return found
 
 
+class InForce:
+    """The verdicts that hold in a round: each holds until the next one of its request."""
+
+    def __init__(self, tables: DecidedTables) -> None:
+        """Read what tells where they stand. Raises `TraceError`."""
+        self._verdicts = RowsFrom(tables, "verdicts", DECIDED["verdicts"].names, key="round")
+        keys = some(tables, "verdicts", ("submission", "round"))
+        self._keys = PerRequest(column(keys, "submission"), column(keys, "round"))
+
+    def verdict(self, submission: int, round_: int) -> Decided | None:
+        """Return the last verdict on a request at or before a round. Raises `TraceError`."""
+        since = int(self._keys.last_round(np.array([submission], np.int64), round_)[0])
+        rows: list[Decided] = [] if since < 0 else self._verdicts.between(since, since).to_pylist()
+        return next((row for row in rows if row["submission"] == submission), None)
+
+
 class _Reading:
     """One round while it is read."""
 
-    def __init__(self, rows: dict[str, list[Decided]], groups: Groups, decodes: Sequence[str]) -> None:
+    def __init__(
+        self, round_: int, rows: dict[str, list[Decided]], groups: Groups, decodes: Sequence[str], in_force: InForce
+    ) -> None:
+        self._round, self._in_force = round_, in_force
         self._rows, self._groups = rows, groups
         self._end = rows["pool"][-1]["item"] if rows["pool"] else 1 << 62
         told = sorted((row["stop"], kind, row) for name, kind in _STOPS.items() for row in rows[name])
@@ -173,10 +198,12 @@ class _Reading:
         last = next((stop for stop in reversed(stops) if stop.outcome != TOLD), None)
         if last is not None:
             return Entry(request, submission, last.outcome, self._verdict(last), stops)
-        verdict = self._verdicts.get(submission)
+        verdict = self._verdicts.get(submission) or self._in_force.verdict(submission, self._round)
         if not verdict:
             return Entry(request, submission, NOT_NOW, "nothing was tried", stops)
         cause, holder, rule, op_id = (verdict[name] for name in ("cause", "holder", "rule", "op_id"))
+        if cause == d.SCHEDULED:
+            return Entry(request, submission, TOLD, "scheduled, no page touched", stops)
         return Entry(request, submission, NOT_NOW, cause_words(cause, holder, rule, op_id, 0, "", request), stops)
 
     @staticmethod

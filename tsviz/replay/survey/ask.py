@@ -14,8 +14,8 @@ from tsviz.replay.diff.sides import MetSome, Sides, met_from_json, sides_from_js
 
 if TYPE_CHECKING:
     from tsviz.replay.findings.model import Checked
-    from tsviz.replay.lost.blame import Lost
     from tsviz.replay.lost.keys import LostKey
+    from tsviz.replay.lost.model import Lost
     from tsviz.replay.reexecution.index import Index
     from tsviz.replay.why.facts import Facts
     from tsviz.trace.reader import Bundle, Part

@@ -34,13 +34,6 @@ class Outcome:
     requests: tuple[RequestFigures, ...]
     notes: tuple[str, ...]
 
-    @property
-    def ended(self) -> str:
-        """Why it ended, in words."""
-        live = f", {self.figures.live} requests live" if self.figures.live else ""
-        lock = f", the last {self.figures.stuck_rounds:,} rounds a live-lock" if self.figures.live_locked else ""
-        return f"{self.run.summary.reason.value}{live}{lock}"
-
 
 @dataclass(frozen=True, slots=True)
 class FitError:

@@ -8,6 +8,7 @@ from typing import Any
 from tsviz.replay.figures.requests import Alignment, Errors
 from tsviz.replay.figures.run import FIGURE_NAMES, Figures
 
+from .headline import ended_words, headline_words, ms
 from .knobs import Change
 from .study import FitError, Outcome, Study
 from .sweep import Cell, Search
@@ -70,8 +71,8 @@ def cell_row(cell: Cell, names: Sequence[str]) -> dict[str, Any]:
     row: dict[str, Any] = {str(c.knob.name): str(c).partition("=")[2] for c in cell.changes}
     if cell.outcome is None:
         return row | {"ended": f"refused: {cell.refusal}"} | dict.fromkeys(names)
-    figures = cell.outcome.figures
-    return row | {"ended": cell.outcome.ended} | {name: _number(getattr(figures, name)) for name in names}
+    figures, reason = cell.outcome.figures, cell.outcome.run.summary.reason.value
+    return row | {"ended": reason} | {name: _number(getattr(figures, name)) for name in names}
 
 
 def fit_rows(study: Study) -> list[dict[str, Any]]:
@@ -110,11 +111,11 @@ def study_words(study: Study) -> list[str]:
     measured = "forwards" if cost.source == "forwards" else "times between plans"
     lines = [
         f"cost model, fitted to {cost.forward.observations:,} {measured}: {cost.forward.words()};"
-        f" off by {_ms(cost.forward.residual_p50_ns)} (p50), {_ms(cost.forward.residual_p95_ns)} (p95),"
-        f" {_ms(cost.forward.residual_max_ns)} at most, {_percent(cost.forward.relative_error)} in all"
+        f" off by {ms(cost.forward.residual_p50_ns)} (p50), {ms(cost.forward.residual_p95_ns)} (p95),"
+        f" {ms(cost.forward.residual_max_ns)} at most, {_percent(cost.forward.relative_error)} in all"
     ]
     if cost.pause.prices:
-        lines.append(f"pause before a forward: {cost.pause.words()}; off by {_ms(cost.pause.residual_p50_ns)} (p50)")
+        lines.append(f"pause before a forward: {cost.pause.words()}; off by {ms(cost.pause.residual_p50_ns)} (p50)")
     lines.append(
         f"re-timed baseline against the recording: {error.baseline_rounds:,} rounds for {error.recorded_rounds:,};"
         f" first tokens {_apart(error.ttft)}; ends {_apart(error.end)}"
@@ -124,23 +125,23 @@ def study_words(study: Study) -> list[str]:
 
 def _apart(found: Errors) -> str:
     single = f", {found.only_one_side} on one side only" if found.only_one_side else ""
-    return f"off by {_ms(found.p50_ns)} (p50), {_ms(found.max_ns)} at most ({found.requests:,} requests{single})"
+    return f"off by {ms(found.p50_ns)} (p50), {ms(found.max_ns)} at most ({found.requests:,} requests{single})"
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share >= 1e-8 else "0 %"
 
 
-def _ms(ns: float) -> str:
-    return f"{ns / 1e6:.3g} ms" if ns >= 1 else "0 ms"
-
-
 def outcome_words(study: Study, outcome: Outcome) -> list[str]:
-    """Say how both runs ended, and what the change did to a live-lock."""
+    """Say how both runs ended, and what the change did."""
     before, after = study.baseline, outcome
-    lines = [f"baseline: {before.ended}", f"what-if ({changes_words(outcome.changes)}): {after.ended}", *after.notes]
+    lines = [
+        f"baseline: {ended_words(before)}",
+        f"what-if ({changes_words(outcome.changes)}): {ended_words(after)}",
+        *after.notes,
+    ]
     lines += live_lock_words(("the baseline", before.figures), ("the what-if", after.figures))
-    return lines
+    return lines + headline_words(study, outcome)
 
 
 def live_lock_words(left: tuple[str, Figures], right: tuple[str, Figures]) -> list[str]:

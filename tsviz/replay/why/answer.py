@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from tsviz.replay.decided.causes import REFUSED, cause_words
+from tsviz.replay.decided.causes import REFUSED, cause_words, held_words
 from tsviz.replay.recorded.life_of import Life
 from tsviz.replay.reexecution.index import Index
 from tsviz.replay.rows.lifetimes import ENDS
@@ -50,8 +50,11 @@ def find(facts: Facts, request: str, round_: int | None) -> tuple[int, int]:
         raise CannotSay(f"no request {request!r} in this trace{hint}")
     if round_ is None:
         round_ = _last_wait(facts, submission)
+    last = max(facts.part.last_round, facts.last_round)
+    if not facts.begin <= round_ <= last:
+        raise CannotSay(f"round {round_:,}: this trace has rounds {facts.begin:,} to {last:,}")
     if round_ > facts.last_round:
-        raise CannotSay(f"round {round_:,}: decisions are known up to round {facts.last_round:,}")
+        raise CannotSay(f"round {round_:,}: decisions are known up to round {facts.last_round:,} of {last:,}")
     return submission, round_
 
 
@@ -118,19 +121,15 @@ def _error(facts: Facts, submission: int) -> str:
     return "" if call is None else str(call["error"] or "")
 
 
-def _begins(facts: Facts, submission: int, since: int) -> str:
-    """Return words for a run that is known from the first round of a slice on only, and may be longer."""
-    begin = facts.part.meta.get("starts_at", 1)
-    return ", where this trace begins" if since == begin and facts.life.submitted[submission] < begin else ""
-
-
 def _words(facts: Facts, link: Link, round_: int) -> str:
     said = link.said
     if said is None:
         return "nothing is known of it"
     shortage = shortage_words(facts, link.submission, round_) if said.cause in REFUSED else ""
     waited = round_ - said.since_round
-    return cause_words(said.cause, said.holder, said.rule, said.op_id, waited, shortage, link.request)
+    return cause_words(
+        said.cause, said.holder, said.rule, said.op_id, waited, shortage, link.request, at_least=said.at_least
+    )
 
 
 def _tree(facts: Facts, found: Chain, round_: int, cycle: Cycle | None) -> Branch:
@@ -234,13 +233,10 @@ def _paragraph(facts: Facts, found: Chain, round_: int, since: int, cycle: Cycle
 
 def _since_words(facts: Facts, submission: int, cause_since: int, since: int, round_: int) -> str:
     """Return since when a request has no row, and since when for this cause; empty for one that begins to wait."""
-    begins = _begins(facts, submission, cause_since)
-    if since == round_ and not begins:
+    cut = since == facts.begin and facts.carried(submission)
+    if since == round_ and not cut:
         return ""
     took = facts.elapsed_ns(since, round_) / 1e6
-    words = f"It has had none since round {since:,} ({counted(round_ - since + 1, 'round')}, {took:,.1f} ms)"
-    return (
-        f"{words}; this cause holds since round {cause_since:,}{begins}."
-        if cause_since != since
-        else f"{words}{begins}."
-    )
+    rounds = f"({held_words(round_ - since + 1, at_least=cut)}, {took:,.1f} ms)"
+    words = f"It has had none since round {since:,}{', where this trace begins, or longer' if cut else ''} {rounds}"
+    return f"{words}; this cause holds since round {cause_since:,}." if cause_since != since else f"{words}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tsviz.replay.decided.causes import REFUSED
+from tsviz.replay.decided.causes import REFUSED, held_words
 from tsviz.scheduler import decisions as d
 
 from .facts import Facts, Said
@@ -48,6 +48,10 @@ def _pages(facts: Facts, submission: int, refused: dict[int, Said], round_: int)
         yield _branch(facts, words, refused, round_)
 
 
+def _held(said: Said, round_: int) -> str:
+    return held_words(round_ - said.since_round + 1, at_least=said.at_least)
+
+
 def _branch(facts: Facts, words: str, waiting: dict[int, Said], round_: int) -> Branch:
     longest = sorted(waiting, key=lambda s: (waiting[s].since_round, s))
     names = [facts.life.names[s] for s in longest]
@@ -56,7 +60,7 @@ def _branch(facts: Facts, words: str, waiting: dict[int, Said], round_: int) -> 
     told = words.format(many=counted(len(names), "request"), **verbs)
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     shown = [
-        Branch("waiter", f"{facts.life.names[s]}: {counted(round_ - waiting[s].since_round + 1, 'round')}",
+        Branch("waiter", f"{facts.life.names[s]}: {_held(waiting[s], round_)}",
                request=facts.life.names[s], numbers={"rounds": round_ - waiting[s].since_round + 1})
         for s in longest[:_SHOWN]
     ]  # fmt: skip

@@ -267,8 +267,8 @@ def retraction(facts: Facts, submission: int, round_: int) -> tuple[Branch, ...]
 
 def _retracted_before(facts: Facts, submission: int) -> tuple[Branch, ...]:
     """Return what is known of a retraction that a slice begins behind: that it was, and when the request comes back."""
-    begin: int = facts.part.meta.get("starts_at", 1)
-    if facts.life.submitted[submission] >= begin or facts.state(submission, begin, 0) != STATE_NAMES[RETRACTED]:
+    begin = facts.begin
+    if not facts.carried(submission) or facts.state(submission, begin, 0) != STATE_NAMES[RETRACTED]:
         return ()
     words = f"retracted before round {begin:,}, where this trace begins"
     following = _following(facts, submission, -1, begin - 1)
@@ -281,9 +281,8 @@ def _retracted_before(facts: Facts, submission: int) -> tuple[Branch, ...]:
 
 def _often(facts: Facts, submission: int, times: int) -> str:
     """Return how often a request was retracted: of one that lived before a slice, since the slice begins."""
-    begin: int = facts.part.meta.get("starts_at", 1)
-    if facts.life.submitted[submission] < begin:
-        return f"{counted(times, 'time')} since round {begin:,}, where this trace begins"
+    if facts.carried(submission):
+        return f"{counted(times, 'time')} since round {facts.begin:,}, where this trace begins"
     return "for the first time" if times == 1 else f"{times:,} times so far"
 
 

@@ -45,6 +45,13 @@ def chain(facts: Facts, submission: int, round_: int) -> Chain:
     return Chain(tuple(links), ())
 
 
+def in_the_way(facts: Facts, submission: int, round_: int) -> str:
+    """Return who is in a request's way in a round: the next of its chain, or nobody (empty)."""
+    link = Link(submission, facts.life.names[submission], facts.verdict(submission, round_), "")
+    following = _next(facts, link, round_)
+    return "" if following is None else following.request
+
+
 def _next(facts: Facts, link: Link, round_: int) -> Link | None:
     said = link.said
     if said is None or said.cause in _ENDS or link.way == _WAYS[d.NOT_QUIESCENT]:

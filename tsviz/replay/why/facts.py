@@ -40,6 +40,8 @@ class Said:
     rule: str
     op_id: int
     since_round: int
+    at_least: bool = False
+    """It may hold since before the trace begins, so that its rounds are at least those since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Facts:
         self._state_round, self._state_item = column(states, "round"), column(states, "item")
         self._after = words(states, "after")
         verdicts = some(self.decided, "verdicts", ("submission", "round", "cause", "holder", "rule", "op_id"))
+        self._verdict_owner = column(verdicts, "submission")
         self._verdict_rows = PerRequest(column(verdicts, "submission"), column(verdicts, "round"))
         self._verdict_round = column(verdicts, "round")
         self._verdicts = tuple(words(verdicts, name) for name in ("cause", "holder", "rule"))
@@ -161,7 +164,17 @@ class Facts:
 
     def _said(self, row: int) -> Said:
         cause, holder, rule = (texts[row] or "" for texts in self._verdicts)
-        return Said(cause, holder, rule, int(self._verdict_op[row]), int(self._verdict_round[row]))
+        since, owner = int(self._verdict_round[row]), int(self._verdict_owner[row])
+        return Said(cause, holder, rule, int(self._verdict_op[row]), since, since == self.begin and self.carried(owner))
+
+    @cached_property
+    def begin(self) -> int:
+        """The first round of the trace: later than 1 for a slice, and for what a ring kept."""
+        return int(self.part.meta.get("starts_at", 1))
+
+    def carried(self, submission: int) -> bool:
+        """Whether a request was submitted before the trace begins."""
+        return bool(self.life.submitted[submission] < self.begin)
 
     def waiting_since(self, submission: int, round_: int) -> int:
         """Return the first round since which a request that has no row now had none."""
@@ -187,7 +200,7 @@ class Facts:
 
         A slice of recorded decisions that an older version wrote does not say it, where anybody lived then.
         """
-        begin = self.part.meta.get("starts_at", 1)
+        begin = self.begin
         return begin == 1 or bool((self._state_round < begin).any()) or not len(self.life.live(begin - 1))
 
     def behind_plan(self, round_: int) -> int:

@@ -26,6 +26,9 @@ _NOTHING = "·"
 """A column of rounds that are there and have none of it: no height, which the least bar would be."""
 
 
+_ASKS = "o asks for a path, or for knobs to turn in a what-if of this trace (pages=257 max_new=declared)."
+
+
 def _number_cells(width: int) -> int:
     """Return the width of a column of numbers: a narrow pane has room for four of twelve."""
     return 14 if width >= _WIDE_CELLS else 12
@@ -37,12 +40,14 @@ def instead(comparison: Comparison, width: int, height: int) -> Document | None:
     if comparison.sides is not None:
         return None
     if not known.asked:
-        title, role, words = "⇋ Compare this trace with another one.", "heading", ["o asks for its path."]
+        title, role, words = "⇋ Compare this trace with another one.", "heading", [_ASKS]
     elif known.error:
         title, role = "✗ The traces could not be compared.", "bad"
-        words = [f"{known.error}.", "o asks for another path."]
+        words = [f"{known.error}.", _ASKS]
     else:
         title, role, words = f"◌ Comparing with {comparison.other} …", "accent", ["esc leaves; it goes on."]
+        if comparison.what_if:
+            title = f"◌ Running this trace again with {comparison.other} …"
     body = wrapped(title, width, role, indent=2)
     for sentence in words:
         body += [line(""), *wrapped(sentence, width, indent=2)]
@@ -97,8 +102,11 @@ def _axis(sides: Sides, cells: int, last: int, parted: int | None) -> Line:
     ))  # fmt: skip
 
 
-def parting(sides: Sides | None, width: int) -> Document:
-    """Return whether and where the plans part, with both values of the field, and what was different before."""
+def parting(sides: Sides | None, width: int, *, what_if: bool = False) -> Document:
+    """Return whether and where the plans part, with both values of the field, and what was different before.
+
+    Of a what-if what came of it stands first: that its plans part is no news.
+    """
     if sides is None:
         return Lines(())
     if sides.parts_at is None:
@@ -121,9 +129,8 @@ def parting(sides: Sides | None, width: int) -> Document:
             told = "no such row" if value is None else value
             lines.append(clip(line(Span(f"   {side} ", "dim"), Span(clean(told), "warn")), width))
     others = [word for word in sides.words if "rounds are equal" not in word]
-    for word in others:
-        lines.append(clip(line(Span(f"   {clean(word)}", "dim")), width))
-    return Lines(lines)
+    below = [clip(line(Span(f"   {clean(word)}", "text" if what_if else "dim")), width) for word in others]
+    return Lines([*below, *lines] if what_if else [*lines, *below])
 
 
 def tabs(view: str, sides: Sides | None, requests: int, width: int) -> Document:

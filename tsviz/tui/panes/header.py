@@ -27,7 +27,7 @@ def _identity(scene: Scene, width: int) -> Line:
     left = [Span(" tsviz ", "brand"), Span(" ")]
     if head is None:
         named = [Span(shorten(scene.name, min(_NAME_CELLS, max(width // 3, 8))), "title"), _BAR] if scene.name else []
-        waits = scene.follow is not None and scene.follow.waiting
+        waits = scene.follow is not None and bool(scene.follow.waiting)
         said = Span("◍ waiting: nothing is recorded yet", "warn") if waits else Span("opening the trace …", "dim")
         return spread([*left, *named, said], [], width)
     name = min(_NAME_CELLS, max(width // 3, 8))

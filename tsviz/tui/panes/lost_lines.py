@@ -14,10 +14,11 @@ from tsviz.tui.study import Known
 if TYPE_CHECKING:
     from tsviz.replay.lost.keys import LostCause, LostKey, LostPhase
 
-VIEWS = {"fleet": "Fleet", "class": "Classes", "request": "Requests"}
+VIEWS = {"fleet": "Fleet", "class": "Classes", "request": "Requests", "holder": "Holders"}
 PHASES = {
     "ttft": ("time to first token", "request"),
     "tpot": ("time between tokens", "token"),
+    "after_last_token": ("behind the last token of those that did not finish", "request"),
     "no_first_token": ("no first token by the end of the trace", "request"),
     "ended_without_token": ("ended without a first token", "request"),
 }
@@ -83,9 +84,9 @@ def _key(key: LostKey, most_ns: int, number: int, here: bool, width: int) -> Lin
 
 
 def bars(key: LostKey | None, cursor: int, width: int) -> Document:
-    """Return the causes of every phase as bars with share, time, and time a request or token."""
+    """Return the causes of every phase as bars with share, time, and time a request or token; None: a view is empty."""
     if key is None:
-        return Lines(())
+        return Lines((line(Span(" ∅ nobody was in another's way", "dim")),))
     lines: list[Line] = []
     number, focus = 0, None
     for phase in key.phases:
@@ -157,6 +158,7 @@ def detail(row: tuple[LostPhase, LostCause] | None, width: int) -> Document:
                     Span("  round " if rounds == 1 else "  rounds ", "dim"),
                     Span(where, "position", target),
                     Span(f"  {duration(run.time_ns)}, {counted(rounds, 'round')}"),
+                    *((Span("  behind ", "dim"), Span(shorten(run.behind, 32), "accent")) if run.behind else ()),
                 ),
                 width,
             ),

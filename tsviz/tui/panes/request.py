@@ -67,7 +67,8 @@ def _card(request: RequestLine, groups: tuple[str, ...], width: int) -> Document
 
     limit = f"of {grouped(request.max_new_tokens)}" if request.max_new_tokens else "of undeclared"
     output = f"{grouped(request.generated_tokens)} {limit}"
-    times = Span(counted(request.retractions, "time"), "retracted" if request.retractions else "text")
+    least = "at least " if request.carried else ""
+    times = Span(f"{least}{counted(request.retractions, 'time')}", "retracted" if request.retractions else "text")
     pages = [fact("holds", Span(counted(request.held_pages, "page")))]
     if len(groups) > 1 and request.group_pages:
         each = ", ".join(f"{grouped(n)} {shorten(g, 16)}" for n, g in zip(request.group_pages, groups, strict=False))

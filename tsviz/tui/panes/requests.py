@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from tsviz.replay.recorded.snapshot import RequestLine
 from tsviz.tui.causes import cause_text
 from tsviz.tui.clean import clean, fit
-from tsviz.tui.frame import ORDERS, PINNED, Frame
+from tsviz.tui.frame import NOTHING_WIDE, ORDERS, PINNED, Frame, Widest
 from tsviz.tui.glyphs import PIN, SCHEDULED, SELECTED, STATES, state_mark
 from tsviz.tui.lines import Document, Lazy, Line, Lines, Span, clip, heading, line, spread
 from tsviz.tui.numbers import grouped
@@ -50,11 +50,12 @@ _ID_STEP_CELLS = 4
 
 
 @lru_cache(maxsize=16)
-def request_columns(width: int, order: str) -> tuple[tuple[_Column, ...], int]:
+def request_columns(width: int, order: str, widest: Widest = NOTHING_WIDE) -> tuple[tuple[_Column, ...], int]:
     """Return the columns that fit, in drawing order, and the cells of the id column.
 
     The column that is sorted by and the word of the state (which headings say where the order is by state) come first.
-    What is left over tells why a request waits, where it is enough for some words.
+    What is left over tells why a request waits, where it is enough for some words; where ids are longer than their
+    column they have what the numbers of tokens do not need.
     """
     room = width - _LEAD_CELLS - _ID_CELLS
     by_name = {column.name: column for column in _COLUMNS}
@@ -69,7 +70,14 @@ def request_columns(width: int, order: str) -> tuple[tuple[_Column, ...], int]:
         more = min(max(room - _WHY_FROM_CELLS, 0), _ID_MOST_CELLS - _ID_CELLS)
         columns.append(_Column("why", room - more - 2))
         room = more
-    return tuple(columns), _ID_CELLS + max(room, 0)
+    id_cells = _ID_CELLS + max(room, 0)
+    for name, tokens in (("gen", widest.generated_tokens), ("prompt", widest.prompt_tokens)):
+        at = next((i for i, column in enumerate(columns) if column.name == name), None)
+        if at is not None and id_cells < min(widest.id_cells, _ID_MOST_CELLS):
+            spare = columns[at].cells - max(len(name), len(grouped(tokens)))
+            taken = min(max(spare, 0), widest.id_cells - id_cells)
+            columns[at], id_cells = _Column(name, columns[at].cells - taken), id_cells + taken
+    return tuple(columns), id_cells
 
 
 def requests_title(scene: Scene, width: int, _height: int) -> Document:
@@ -82,7 +90,7 @@ def requests_title(scene: Scene, width: int, _height: int) -> Document:
     units = [Span("tokens, pages, rounds ", "dim")] if width >= _UNITS_FROM_CELLS else []
     if scene.filter:
         top += [Span("  filter ", "dim"), Span(fit(scene.filter, min(len(scene.filter), 24)), "accent")]
-    columns, id_cells = request_columns(width, scene.order)
+    columns, id_cells = request_columns(width, scene.order, scene.frame.listing.widest)
     heads = [Span(" " * _LEAD_CELLS + fit("request", id_cells), "column", ("order", "id"))]
     for column in columns:
         left = column.name in ("word", "why")
@@ -117,7 +125,7 @@ def _line(frame: Frame, selected: int | None, width: int, order: str, y: int) ->
         title = heading(f" {mark.glyph} {fit(_long_word(state), 14).rstrip()}", f"{grouped(number)} ", width)
         return title._replace(spans=(title.spans[0]._replace(role=mark.role), *title.spans[1:]))
     request = frame.snapshot.requests[entry]
-    columns, id_cells = request_columns(width, order)
+    columns, id_cells = request_columns(width, order, frame.listing.widest)
     return request_line(request, frame.snapshot.round, request.submission == selected, columns, id_cells)
 
 
@@ -147,6 +155,8 @@ def request_line(
         # It has nothing that the columns could tell: why it waits is what is asked.
         room = sum(column.cells + 1 for column in columns) - 1
         own = min(-(-cell_len(clean(request.request)) // _ID_STEP_CELLS) * _ID_STEP_CELLS, id_cells)
+        least = cell_len(cause_text(cause, round_, room + id_cells - _ID_CELLS, roomy=False).rstrip())
+        own = min(own, max(room + id_cells - least, _ID_CELLS))
         spans[-1] = Span(fit(request.request, own))
         spans.append(Span(f" {cause_text(cause, round_, room + id_cells - own)}", "warn"))
         columns = ()
@@ -181,4 +191,5 @@ def _cell(request: RequestLine, name: str) -> tuple[str, str]:
         case "age":
             return grouped(request.age_rounds), "dim"
         case _:
-            return (f"{grouped(request.retractions)}", "retracted") if request.retractions else ("·", "dim")
+            more = "+" if request.carried else ""
+            return (f"{grouped(request.retractions)}{more}", "retracted") if request.retractions else ("·", "dim")

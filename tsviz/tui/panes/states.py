@@ -32,8 +32,13 @@ def without_frame(scene: Scene, width: int, height: int) -> Document | None:
         sentences = list(_EMPTY[1:])
         if scene.head.live:
             sentences.append("It is still being written: r looks again.")
+    elif scene.follow is not None and scene.follow.waiting:
+        title, role = "◍ Nothing is recorded yet.", "warn"
+        sentences = [f"{scene.follow.waiting[:1].upper()}{scene.follow.waiting[1:]}.",
+                     "It is shown as soon as there is something; ctrl+q leaves."]  # fmt: skip
     else:
-        title, role, sentences = f"◌ Loading round {scene.round:,} …", "dim", []
+        which = "the last round" if scene.round < 1 else f"round {scene.round:,}"
+        title, role, sentences = f"◌ Loading {which} …", "dim", []
     body = wrapped(title, width, role, indent=1)
     for sentence in sentences:
         body += [line(""), *wrapped(sentence, width, indent=1)]

@@ -29,7 +29,14 @@ KEYS = keys_of(
         "compare.next", "right,s", "number(1)", "Requests: next number to compare and sort by", "Compare", "next number"
     ),
     Key("compare.previous", "left,S", "number(-1)", "Requests: previous number", "Compare"),
-    Key("compare.other", "o", "other", "Compare with another trace", "Compare", "other trace"),
+    Key(
+        "compare.other",
+        "o",
+        "other",
+        "Compare with another trace, or with a what-if of this one",
+        "Compare",
+        "other trace",
+    ),
     Key("compare.stop", "ctrl+c", "stop", "Stop comparing", "Compare"),
 )
 _END = NUMBERS.index("end_to_end_ns")
@@ -44,6 +51,7 @@ class CompareScreen(Over):
     DEFAULT_CSS = """
     CompareScreen #compare-timelines { height: 9; max-height: 34%; }
     CompareScreen #compare-parting { height: 6; max-height: 20%; }
+    CompareScreen.-what-if #compare-parting { height: 9; max-height: 26%; }
     CompareScreen #compare-tabs { height: 1; background: $ground; }
     CompareScreen #compare-table { height: 1fr; }
     CompareScreen.-nothing #compare-timelines, CompareScreen.-nothing #compare-parting { display: none; }
@@ -65,7 +73,10 @@ class CompareScreen(Over):
         yield Pane(
             lambda _s, w, _h: timelines(self._now.sides, w), id="compare-timelines", title="Timelines"
         ).add_class("over-box")
-        yield Pane(lambda _s, w, _h: parting(self._now.sides, w), id="compare-parting", focusable=True)
+        yield Pane(
+            lambda _s, w, _h: parting(self._now.sides, w, what_if=self._now.what_if), id="compare-parting",
+            focusable=True,
+        )  # fmt: skip
         yield Pane(lambda _s, w, _h: tabs(self._view, self._now.sides, len(self._now.requests), w), id="compare-tabs")
         yield Pane(self._table, id="compare-table", focusable=True).add_class("over-box", "over-list")
 
@@ -110,6 +121,7 @@ class CompareScreen(Over):
     def redraw(self) -> None:
         """Show everything; without a comparison there is only the table."""
         self.set_class(self._now.sides is None, "-nothing")
+        self.set_class(self._now.what_if, "-what-if")
         super().redraw()
 
     def on_mount(self) -> None:
@@ -175,7 +187,8 @@ class CompareScreen(Over):
 
     def action_other(self) -> None:
         """Ask for another trace."""
-        self.app.push_screen(AskLine("Compare with the trace at", "a path", self._now.other), self._chosen)
+        hint = "a path, or a what-if: pages=257 max_new=declared"
+        self.app.push_screen(AskLine("Compare with the trace at", hint, self._now.other), self._chosen)
 
     def _chosen(self, path: str | None) -> None:
         if path:

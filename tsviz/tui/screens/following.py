@@ -34,9 +34,9 @@ class Following(SteppingScreen):
         if follow and self._follower is None:
             self.scene = replace(self.scene, follow=Follow(running=True))
 
-    def wait_for_part(self) -> None:
-        """Say that nothing is recorded yet, and try to open it again soon."""
-        self._put_follow(waiting=True)
+    def wait_for_part(self, what: str) -> None:
+        """Say that nothing is recorded yet and what is waited for, and try to open it again soon."""
+        self._put_follow(waiting=what)
         self.set_timer(following.LOOK_S, lambda: self.fetcher.do("open", opened))
 
     def on_unmount(self) -> None:

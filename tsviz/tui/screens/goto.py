@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from tsviz.tui.clean import shorten
-from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound, parse
+from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToPart, ToRequest, ToRound, parse
 from tsviz.tui.lines import Document, Lines, Span, clip, line
 from tsviz.tui.scene import Scene
 from tsviz.tui.widgets.pane import Pane
@@ -24,10 +25,10 @@ class GoTo(ModalScreen[Destination | None]):
         Binding("escape", "leave", "Stay here", id="goto.leave", tooltip="Stay where you are")
     ]
 
-    def __init__(self, rounds: int, part: str) -> None:
+    def __init__(self, rounds: int, part: str, parts: Sequence[str] = ()) -> None:
         super().__init__()
         self._rounds = rounds
-        self._part = part
+        self._part, self._parts = part, parts
         self._where: Destination = parse("", rounds, part)
 
     def compose(self) -> ComposeResult:
@@ -47,6 +48,9 @@ class GoTo(ModalScreen[Destination | None]):
             case ToRound(round_, stop):
                 words = f"round {round_:,} of {self._rounds:,}" + (f", stop {stop:,}" if stop is not None else "")
                 role = "good"
+            case ToPart(part, round_, stop):
+                words = f"part {part}, round {round_:,}" + (f", stop {stop:,}" if stop is not None else "")
+                role = "good"
             case ToRequest(request):
                 words, role = f"request {shorten(request, max(width - 12, 4))}", "accent"
             case ToMoment(words=moment):
@@ -59,7 +63,7 @@ class GoTo(ModalScreen[Destination | None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Say where the text leads."""
-        self._where = parse(event.value, self._rounds, self._part)
+        self._where = parse(event.value, self._rounds, self._part, self._parts)
         self.query_one(Pane).show(Scene())
 
     def on_input_submitted(self) -> None:

@@ -27,6 +27,7 @@ KEYS = keys_of(
     Key("lost.fleet", "1", "view('fleet')", "All requests together", "Lost time"),
     Key("lost.class", "2", "view('class')", "By class: the request id without its number", "Lost time"),
     Key("lost.request", "3", "view('request')", "By request", "Lost time"),
+    Key("lost.holder", "4", "view('holder')", "By who was in the way: time of the others", "Lost time"),
     Key("lost.pane", "tab,left,right", "switch", "From the list to the bars, or back", "Lost time", "list or bars"),
     Key("lost.derive", "D", "derive", "Re-execute the trace for decisions, then split anew", "Lost time", "derive"),
     Key("lost.again", "R", "again", "Split anew (of a live trace: what has come since)", "Lost time", "again"),
@@ -35,7 +36,7 @@ KEYS = keys_of(
 
 
 class LostScreen(Over):
-    """Tabs of the three views, the list of a view, the bars, and the longest run under the cursor."""
+    """Tabs of the four views, the list of a view, the bars, and the longest run under the cursor."""
 
     KEYS = KEYS
     NAME = "Lost time"
@@ -151,7 +152,7 @@ class LostScreen(Over):
     def action_switch(self) -> None:
         """Focus the other pane."""
         if self._view == "fleet":
-            return self.say("There is one list here; 2 and 3 open classes and requests.")
+            return self.say("There is one list here; 2, 3 and 4 open classes, requests and holders.")
         self.query_one("#lost-list" if self._on_bars else "#lost-bars").focus()
         return None
 

@@ -10,8 +10,6 @@ from textual.containers import Horizontal
 from textual.widgets import Input
 
 from tsviz.replay.recorded.snapshot import RecordedView
-from tsviz.tui.clean import clean
-from tsviz.tui.destination import Destination, NoDestination, ToFinding, ToMoment, ToRequest, ToRound
 from tsviz.tui.fetch import Failure
 from tsviz.tui.frame import LAST
 from tsviz.tui.keys import AT_ONCE, FIRST_AT_ONCE, Key, bindings, offered_first
@@ -25,13 +23,11 @@ from tsviz.tui.panes.round import round_pane
 from tsviz.tui.panes.states import too_small
 from tsviz.tui.panes.timeline import timeline
 from tsviz.tui.screens.answers import Answered, Opened, opened
+from tsviz.tui.screens.clicks import Clicks
 from tsviz.tui.screens.following import Following
-from tsviz.tui.screens.goto import GoTo
-from tsviz.tui.screens.lanes import Lanes
+from tsviz.tui.screens.going import Going
 from tsviz.tui.screens.pages_open import open_pages
-from tsviz.tui.screens.parts import Parts
 from tsviz.tui.screens.sheet import Sheet
-from tsviz.tui.screens.walking import Walking
 from tsviz.tui.widgets.kept import Box
 from tsviz.tui.widgets.pane import Pane
 
@@ -42,7 +38,7 @@ class Row(Horizontal):
     BLANK = True
 
 
-class MainScreen(Following, Parts, Walking, Lanes):
+class MainScreen(Following, Going, Clicks):
     """Header, timeline, three panes (tabs where it is narrow), pool, and the last line."""
 
     AUTO_FOCUS = ""  # `on_mount` says where to begin; the toolkit would begin with the first pane, and lay out twice
@@ -99,8 +95,8 @@ class MainScreen(Following, Parts, Walking, Lanes):
                 self.follow(subject.follower, running=wanted)
                 if wanted and subject.follower is None and self.scene.round == LAST:
                     self.scene = replace(self.scene, round=1)
-            case Failure("open", _, NothingYet()):
-                self.wait_for_part()
+            case Failure("open", _, NothingYet() as nothing):
+                self.wait_for_part(str(nothing))
             case Failure("open", _, Exception() as raised) if self.fetcher.opens_late and subject is None:
                 self.app.fail(raised)  # type: ignore[attr-defined]
 
@@ -143,71 +139,6 @@ class MainScreen(Following, Parts, Walking, Lanes):
         """A message lasts until the next key."""
         if self.scene.message:
             self.put(message="")
-
-    async def on_pane_chosen(self, event: Pane.Chosen) -> None:
-        """Do what was clicked."""
-        match event.target:
-            case ("request", int() as submission):
-                self.select_submission(submission)
-            case ("round", int() as round_):
-                self.go(round_, message="")
-            case ("lane", int() as submission):
-                self.select_submission(submission)
-                self.go_to_cell(event.cell)
-            case ("column", _):
-                self.go_to_cell(event.cell)
-            case ("zoom", int() as step):
-                self.action_zoom_rounds(step, self.round_of_cell(event.cell))
-            case ("pan", int() as step):
-                self.action_pan(step)
-            case ("stop", int() as stop):
-                self.put_stop(stop)
-            case ("fold", int() as stop):
-                self.put(folds=self.scene.folds ^ {stop})
-            case ("position", str() as position):
-                at, _, inside = position.partition(".")
-                self.go(int(at), stop=int(inside) if inside else None, message="")
-            case ("name", str() as request):
-                self.select_named(request)
-            case ("order", str() as order):
-                self.list_requests(order=order, turn=order == self.scene.order)
-            case ("view", str() as view):
-                self.action_view(view)
-            case ("step", int() as step):
-                self.go(self.scene.round + step)
-            case ("pane", str() as pane):
-                self.action_focus_pane(pane)
-            case ("action", str() as action):
-                await self.run_action(action)
-
-    def action_goto(self) -> None:
-        """Ask where to go."""
-        head = self.scene.head
-        part = f"{head.node}/{head.rank}" if head else ""
-        self.app.push_screen(GoTo(self.scene.rounds, part), self._gone)
-
-    def _gone(self, destination: Destination | None) -> None:
-        match destination:
-            case ToRound(round_, stop):
-                self.go(round_, stop=stop, message="")
-            case ToRequest(request):
-                self.seek_request(request)
-            case ToMoment() as moment:
-                self.seek_moment(moment)
-            case ToFinding(number):
-                self.go_to_finding(number)
-            case NoDestination(reason):
-                self.say(f"Nowhere to go: {reason}.", "bad")
-
-    def action_copy(self) -> None:
-        """Copy the position as any command takes it."""
-        head = self.scene.head
-        if head is None or self.scene.frame is None:
-            return self.say("There is no position yet.")
-        part = f"{head.node}/{head.rank}:" if len(head.parts) > 1 else ""
-        position = clean(f"{head.name}@{part}{self.scene.position}")
-        self.app.copy_to_clipboard(position)
-        return self.say(f"Copied {position} (the terminal must allow it).")
 
     def action_retry(self) -> None:
         """Open the trace and read the round again, or look again whether there is one; say if it was replaced."""

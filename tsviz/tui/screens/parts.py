@@ -28,8 +28,11 @@ def arrived(view: RecordedView, arrival: Arrival) -> Landed:
         assert isinstance(found, AtMoment)
         round_ = found.round or view.head.first_round
         words = f"{words}: {found.words}" if found.words else words
-    round_ = min(max(round_, view.head.first_round), view.head.rounds)
-    return landed(view, Jump(round_, arrival.request, None, f"{words}.", view=arrival.view))
+    held = min(max(round_, view.head.first_round), view.head.rounds)
+    if held != round_:
+        words += f": that has rounds {view.head.first_round:,} to {view.head.rounds:,}"
+    stop = arrival.stop if held == round_ else None
+    return landed(view, Jump(held, arrival.request, None, f"{words}.", stop, view=arrival.view))
 
 
 class Parts(Elsewhere):

@@ -6,6 +6,7 @@ the frame arrives; a frame that is no longer wanted when it arrives is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -64,6 +65,7 @@ class SteppingScreen(OpaqueScreen[None]):
         self._strip_asked: StripAsk | None = None
         self._strip_stale = False
         """Whether the strip that is shown is of a view that is looked at no more."""
+        self._behind: list[Callable[[], None]] = []
         self._speed = 3
         self._soon: Timer | None = None
 
@@ -140,6 +142,14 @@ class SteppingScreen(OpaqueScreen[None]):
         if self._soon is None:
             self._soon = self.set_timer(_SOON_S, self._still_waiting)
         return None
+
+    def when_there(self, act: Callable[[], None]) -> None:
+        """Act on the round that the cursor is at: at once, or when it has come, if it is still on its way."""
+        frame = self.scene.frame
+        if self.scene.loading and frame is not None and frame.snapshot.round != self.scene.round:
+            self._behind.append(act)
+        else:
+            act()
 
     def _still_waiting(self) -> None:
         self._soon = None
@@ -301,6 +311,7 @@ class SteppingScreen(OpaqueScreen[None]):
                 pass  # no fault: who follows asks again (`Following.wait_for_part`)
             case Failure(wish, error) if wish == self._asked or wish == "open":
                 self.stop_playing()
+                self._behind.clear()
                 self.put(loading=False, error=error)
                 self.seek_strip()  # the other rounds may be readable
             case Failure(str() as kind, error):
@@ -336,6 +347,9 @@ class SteppingScreen(OpaqueScreen[None]):
             self.scene = replace(self.scene, strip=None)
         self.seek_strip(follow=moved)
         self.seek_detail()
+        behind, self._behind = self._behind, []
+        for act in behind:
+            act()
 
     def _look_again(self) -> None:
         """Ask once more for the round that is shown: its trace was being indexed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tsviz.replay.stops.story import Entry, RoundStory
 from tsviz.tui.clean import clean
 from tsviz.tui.frame import longest_waits
@@ -46,16 +48,23 @@ class Walking(Layout):
 
     def action_fold(self) -> None:
         """Open or close the entry at the cursor of the round."""
+        self.when_there(self._fold)
+
+    def _fold(self) -> None:
         entry = self._entry
         if entry is not None:
             self.put(folds=self.scene.folds ^ {entry.stops[0].number})
 
     def action_move(self, step: int) -> None:
         """Select the next request of the list, or the next entry of the round; scroll the inspector."""
-        frame = self.scene.frame
         if self.scene.focus == "inspector":
             self.focused_pane.scroll_relative(y=step, animate=False)
-        elif frame is not None and self.scene.focus == "round":
+        else:
+            self.when_there(partial(self._move, step))
+
+    def _move(self, step: int) -> None:
+        frame = self.scene.frame
+        if frame is not None and self.scene.focus == "round":
             self._move_in_round(step)
         elif frame is not None:
             line = frame.neighbour(self.scene.selected, step)
@@ -116,6 +125,9 @@ class Walking(Layout):
 
     def action_waits(self) -> None:
         """Select who waits longest in this round, or behind the selected one of them the next, and say why."""
+        self.when_there(self._waits)
+
+    def _waits(self) -> None:
         frame = self.scene.frame
         if frame is None:
             return self.say(self.no_round)
