@@ -1,7 +1,8 @@
 """E1: what recording costs a live run of the executor: a run with a recorder and without, interleaved.
 
-On a CPU the loop thread's CPU time, of a run and of its slower rounds, of a seeded model whose rounds take about two
-milliseconds and of SmolLM2's shape; where there is a GPU also the time of a run of that.
+On a CPU the loop thread's CPU time, of a run and of its slower rounds, of a seeded model whose rounds take under two
+milliseconds and of SmolLM2's shape; where there is a GPU also the time of a run of that. By the wall too, which says
+something where little else runs, and what the writer's thread takes a round, which does so anywhere.
 """
 
 from __future__ import annotations
@@ -14,16 +15,22 @@ from typing import Any, NamedTuple
 from .measure import Line, interleave_each
 from .runs import scratch
 
-_TINY_PAIRS, _PAIRS = 25, 9
+_TINY_PAIRS, _PAIRS = 15, 9
+_TINY_REQUESTS = 60
+"""So many that a run is longer than a flush, and what waits at its end is a small share."""
 _MANY_TOKENS = 64
 """From so many on there are rounds enough for a share of them."""
 
 
 class _Run(NamedTuple):
-    """Seconds of a run, and milliseconds that one round in twenty takes longer than."""
+    """Seconds of a run, by the wall too; milliseconds that one round in twenty takes longer than; CPU microseconds a
+    round of all other threads.
+    """
 
     seconds: float
+    wall_seconds: float
     p95_ms: float
+    others_us: float
 
 
 def figures() -> Iterator[Line]:
@@ -41,7 +48,7 @@ def figures() -> Iterator[Line]:
 
     use_threads(1)
     tiny = load_model("tiny", seed=0, dtype="float32", fast=True).model
-    yield from _lines("tiny", tiny, 12, 64, _TINY_PAIRS)
+    yield from _lines("tiny", tiny, _TINY_REQUESTS, 64, _TINY_PAIRS)
     smollm2 = LARGER["smollm2-shape"]
     yield from _lines("SmolLM2's shape", random_model(smollm2, torch.float32, "cpu"), 8, 12, _PAIRS)
     if torch.cuda.is_available():
@@ -50,13 +57,18 @@ def figures() -> Iterator[Line]:
 
 def _lines(name: str, model: Any, requests: int, tokens: int, pairs: int) -> Iterator[Line]:
     _run(model, requests, tokens, recorded=True)
-    seconds, p95 = interleave_each(
+    seconds, wall, p95, others = interleave_each(
         lambda: _run(model, requests, tokens, recorded=False), lambda: _run(model, requests, tokens, recorded=True),
-        pairs, (lambda run: run.seconds, lambda run: run.p95_ms),
+        pairs, (
+            lambda run: run.seconds, lambda run: run.wall_seconds, lambda run: run.p95_ms, lambda run: run.others_us,
+        ),
     )  # fmt: skip
     what = "seconds" if model.weights.embed.is_cuda else "loop thread's CPU"
     case = f"{name}, fast, {requests} requests of {tokens}"
     yield Line("E1", case, seconds.ratio, "recorded / plain", 1.01, note=f"{what}; {seconds.spread}")
+    if what != "seconds":
+        yield Line("E1", f"{case}, by the wall", wall.ratio, "recorded / plain", 1.01, note=wall.spread)
+    yield Line("E1", f"{case}, the writer's thread", others.difference, "CPU us a round")
     if tokens < _MANY_TOKENS:
         return
     yield Line("E1", f"{case}, p95 of a round", p95.difference, "ms more", 0.5, note=f"plain {p95.base_median:.2f} ms")
@@ -111,10 +123,11 @@ def _run(model: Any, count: int, tokens: int, *, recorded: bool) -> _Run:
             module, model, sized, Arrivals(requests), clock, options, watcher=sink if recorded else None,
             streams=streams, graphs=decode_graphs() if embed.is_cuda else None,
         )  # fmt: skip
-        began = timer()
+        began = timer(), time.perf_counter(), time.process_time() - time.thread_time()
         engine.run()
-        seconds = timer() - began
+        ended = timer(), time.perf_counter(), time.process_time() - time.thread_time()
         if writer is not None:
             writer.close({})
+    seconds, wall, others = (after - before for before, after in zip(began, ended, strict=True))
     took = sorted(after - before for before, after in pairwise(rounds))
-    return _Run(seconds, took[len(took) * 95 // 100] * 1e3)
+    return _Run(seconds, wall, took[len(took) * 95 // 100] * 1e3, others / len(rounds) * 1e6)

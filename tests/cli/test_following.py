@@ -38,7 +38,7 @@ class Live:
         """Make so many rounds and commit them."""
         for _ in range(rounds // 6):
             step(self._module, self._scheduler)
-        self._writer._take_all(turns=False)
+        self._writer._take_all()
 
     def wait(self, _seconds: float) -> None:
         """Grow, or close."""

@@ -386,8 +386,12 @@ def record(
     tune: Callable[[Any], None] = lambda _: None,
     ring: RingOptions | None = None,
     level: str = PLANS,
+    **options: Any,
 ) -> Life:
-    """Record the lifetime of a seed into a bundle at `path` and return it. `tune` may change its config."""
+    """Record the lifetime of a seed into a bundle at `path` and return it. `tune` may change its config.
+
+    `options`: what else its recorder is told.
+    """
     rng = random.Random(seed)
     clock = itertools.count(1_000, 7)
     writer = BundleWriter(path, meta={"seed": seed}, tokens=tokens, ring=ring)
@@ -396,7 +400,7 @@ def record(
         return writer.recorder(
             node="N", rank=0, config=describe_config(config), engine=engine_of(module),
             event_reader=event_reader(module), now_ns=lambda: next(clock), clock="virtual", rule_set=RULE_SET,
-            level=level,
+            level=level, **options,
         )  # fmt: skip
 
     recorded = recording_module(module, open_recorder, observed=level == DECISIONS)

@@ -106,6 +106,19 @@ def test_what_lies_behind_a_gap_is_proven(
     assert {row["reason"] for row in rows} == {BEHIND}
 
 
+def test_the_first_plan_of_the_twin_behind_a_gap_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are shared with a plan that nobody read; a call that raised in the middle of a gap dropped no plan."""
+    monkeypatch.setattr(lives, "BundleWriter", dropping(BundleWriter))
+    record(compat, tmp_path / "b", 600)
+    part = open_bundle(tmp_path / "b").parts[0]
+    raised = {
+        row["round"] for row in part.table("calls").to_pylist() if row["kind"] == "plan" and row["outcome"] != "ok"
+    }
+    lost = LostRounds(part.table("gaps"))
+    assert raised & {first - 1 for first, _ in lost.spans} and not any(number in lost for number in raised)
+    assert verify(part, compat).complete
+
+
 def test_a_trace_with_gaps_opens_and_says_so(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every round can be shown, the header counts the gaps, `info` tells them, and nothing is derived inside them."""
     monkeypatch.setenv("TSVIZ_CACHE", str(tmp_path))

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tsviz.trace.builder import TableBuilder, Vocabulary
+from tsviz.trace.catalogue import TABLES
+from tsviz.trace.device_rows import DeviceRows
+from tsviz.trace.entries import DeviceOp, DeviceOpsEntry
 from tsviz.trace.order.checker import OrderChecker, check_ops, merged, overlap
 from tsviz.trace.order.ops import ByteRange, Kind, Op, Stream
 
@@ -62,5 +66,9 @@ def test_ranges_are_merged_and_compared_by_space() -> None:
 )
 def test_what_is_moved_is_what_was_written_where_the_bytes_come_from_elsewhere(kind: Kind, moved: int) -> None:
     """Of one that reads 4 bytes and writes 16."""
-    op = Op(0, 1, Stream.EXEC, kind, reads=(ByteRange("host", 0, 4),), writes=(ByteRange("device", 0, 16),))
-    assert op.moved_bytes == moved
+    ranges = ((("host", 0, 4),), (("device", 0, 16),))
+    tables = {name: TableBuilder(TABLES[name], Vocabulary()) for name in ("device_ops", "device_ranges")}
+    rows = DeviceRows(tables, list, content=True)  # type: ignore[arg-type]
+    rows.add(1, DeviceOpsEntry((DeviceOp(1, 0, "exec", kind.value, None, None, kind.fills, (), (), 0, 0, 0, *ranges),)))
+    rows.settle()
+    assert tables["device_ops"].take()["moved_bytes"].to_pylist() == [moved]

@@ -48,7 +48,7 @@ class Ring:
         """Make so many rounds and commit them, six at a time."""
         for _ in range(rounds // 6):
             step(self._module, self._scheduler)
-            self._writer._take_all(turns=False)
+            self._writer._take_all()
 
     def drop(self) -> None:
         """Have the keeper drop what is beyond its limit."""

@@ -16,7 +16,8 @@ from tsviz.executor.opqueue import OpQueue
 from tsviz.executor.options import DeviceOptions, Edge
 from tsviz.executor.slots import SlotState
 from tsviz.executor.spoilt import TableSpoiler
-from tsviz.executor.touched import FieldSpans, Touched
+from tsviz.executor.touched import Touched, Touching
+from tsviz.executor.touched_bytes import FieldSpans
 from tsviz.trace.order.ops import ByteRange, Kind, Op, Stream
 
 
@@ -40,9 +41,11 @@ class Launcher:
         self._queue, self._options, self._prefix = queue, options, prefix_granularity
         self._decoding = Decoding(model, arena, slots, options, draft, graphs)
         self._spoiler = TableSpoiler()
-        self._fields = FieldSpans(arena.layout)
-        self._draft_layers = len(draft.shape.pattern) if draft is not None else 0
-        self.layers = len(model.shape.pattern) + self._draft_layers
+        draft_layers = len(draft.shape.pattern) if draft is not None else 0
+        self._touching = Touching(
+            model.shape, FieldSpans(arena.layout), prefix_granularity, draft_layers, options.faults
+        )
+        self.layers = len(model.shape.pattern) + draft_layers
 
     def launch(self, inputs: ForwardInputs, zero: Op, loads: Mapping[int | None, Sequence[int]]) -> Launched:
         """Queue a batch behind its plan's zeroing, and each layer behind the loads of it (None: of every layer).
@@ -60,12 +63,12 @@ class Launcher:
             watch=lambda: Watched(also=forward.prologue_copied(planned)),
         )  # fmt: skip
         upper = inputs if forward.upper is None else forward.upper.inputs
-        touched = Touched(inputs, upper, self._model.shape, self._fields, self._prefix, options.faults)
+        touched = Touched(inputs, upper, self._touching)
         numbers: Sequence[int | None] = (None,) if whole else range(self.layers)
         layers = [self._layer(forward, touched, layer, loads) for layer in numbers]
         queue.submit(
             Stream.EXEC, Kind.EPILOGUE, forward.epilogue,
-            reads=touched.drafted_from(self._draft_layers) if options.tracked else (),
+            reads=touched.drafted_from() if options.tracked else (),
             writes=touched.committed() if options.tracked else (),
             watch=lambda: Watched(left=touched.committed_blocks(), also=forward.candidates_copied),
         )  # fmt: skip

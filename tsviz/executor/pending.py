@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import compress, count
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from tsviz.engine.device import ForwardResult
 from tsviz.executor.decode import DecodeForward
 from tsviz.executor.forward import Forward
+from tsviz.executor.inputs import Row
 from tsviz.executor.options import Edge, Fault
 from tsviz.executor.slots import Drafter
 from tsviz.executor.spoken import Said, Speech
@@ -20,6 +25,26 @@ if TYPE_CHECKING:
 
 class DummyPage(RuntimeError):
     """Live rows had no page and would have been written to the dummy page; names the round and how often, by layers."""
+
+
+_of_row = attrgetter("request_id", "length", "completes")
+_forward_row: Callable[[tuple[Any, ...]], ForwardRow] = partial(tuple.__new__, ForwardRow)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What the rows of a forward came to; those that gave tokens are made where they are iterated, off this thread."""
+
+    rows: Sequence[Row]
+    begins: Sequence[int]
+    tokens: Sequence[Sequence[int]]
+    margins: Sequence[float]
+    broken: Sequence[bool]
+
+    def __iter__(self) -> Iterator[ForwardRow]:
+        ids, lengths, completes = zip(*map(_of_row, self.rows), strict=True)
+        columns = (count(), ids, self.begins, lengths, map(len, self.tokens), self.margins, self.broken)
+        return map(_forward_row, compress(zip(*columns, strict=False), completes))
 
 
 class ExecutorForward:
@@ -77,11 +102,7 @@ class ExecutorForward:
             speech.note(Said(position, said, logits, margins[i]))
             tokens.append(said)
         if (observer := device.queue.observer) is not None:
-            told = (  # made by whoever writes it
-                ForwardRow(i, row.request_id, begins[i], row.length, len(tokens[i]), margins[i], broken[i])
-                for i, row in enumerate(inputs.rows)
-                if row.completes
-            )
+            told = _Rows(inputs.rows, begins, tokens, margins, broken)
             observer.forward(self._copied.round, self._began.start_ns, self._copied.end_ns, told)
         candidates = following if device.slots.width > 1 else ()
         return ForwardResult(tokens, candidates, frozenset(corrupt), frozenset(ended))

@@ -5,17 +5,15 @@ A row object per scheduled row would cost more than the scheduler itself, so col
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain, islice
+from collections.abc import Callable, Mapping
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from .columns import INTS, TEXT, Table
-
-_CODES = {pa.int8(): "b", pa.int32(): "i", pa.int64(): "q", pa.uint64(): "Q", pa.float64(): "d"}
+from .growing_columns import CODES, Flags, Lists, Numbers, Strings, Words, utf8
 
 
 class Vocabulary:
@@ -40,230 +38,64 @@ class Vocabulary:
     def arrow(self) -> pa.Array:
         """All strings as an Arrow array; a longer one has the shorter as its prefix, as dictionary deltas need."""
         if (known := len(self._arrow)) != len(self.codes):
-            new = [_utf8(text) for text in islice(self.codes, known, None)]
+            new = [utf8(text) for text in islice(self.codes, known, None)]
             self._arrow = pa.concat_arrays([self._arrow, pa.array(new, pa.string())])
         return self._arrow
-
-
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-class _Missing:
-    """Which rows of a column have no value: runs, since whole stretches of some columns have none."""
-
-    __slots__ = ("begins", "count", "ends")
-
-    def __init__(self) -> None:
-        self.begins: list[int] = []
-        self.ends: list[int] = []
-        self.count = 0
-
-    def add(self, begin: int, count: int) -> None:
-        """Mark `count` rows from `begin` on; rows must come in order."""
-        if self.ends and self.ends[-1] == begin:
-            self.ends[-1] = begin + count
-        elif count:
-            self.begins.append(begin)
-            self.ends.append(begin + count)
-        self.count += count
-
-    def validity(self, length: int) -> pa.Buffer | None:
-        """Return the Arrow validity bitmap of a column of `length` rows; None when no row lacks its value."""
-        if not self.count:
-            return None
-        edges = np.zeros(length + 1, np.int8)
-        edges[self.begins] = 1
-        edges[self.ends] -= 1
-        return pa.py_buffer(np.packbits(np.cumsum(edges[:-1], dtype=np.int8) == 0, bitorder="little").tobytes())
-
-
-class _Numbers:
-    """An integer column; `None` marks a missing value."""
-
-    def __init__(self, type_: pa.DataType) -> None:
-        self._type = type_
-        self.values: array[int] = array(_CODES[type_])
-        self.missing = _Missing()
-
-    def add(self, value: int | None) -> None:
-        if value is None:
-            self.missing.add(len(self.values), 1)
-            value = 0
-        self.values.append(value)
-
-    def extend(self, values: Iterable[int]) -> None:
-        self.values.extend(values)
-
-    def extend_optional(self, values: Sequence[int | None]) -> None:
-        if None in values:
-            for value in values:
-                self.add(value)
-        else:
-            self.values.extend(values)  # type: ignore[arg-type]
-
-    def extend_any(self, values: Sequence[int | None]) -> None:
-        self.extend_optional(values)
-
-    def extend_numpy(self, values: np.ndarray[Any, Any]) -> None:
-        self.values.frombytes(np.ascontiguousarray(values, dtype=self.values.typecode).tobytes())
-
-    def repeat(self, value: int | None, count: int) -> None:
-        if value is None:
-            self.missing.add(len(self.values), count)
-            value = 0
-        self.values += array(self.values.typecode, (value,)) * count
-
-    def take(self) -> pa.Array:
-        length = len(self.values)
-        buffers = [self.missing.validity(length), pa.py_buffer(self.values)]
-        built = pa.Array.from_buffers(self._type, length, buffers)
-        self.values, self.missing = array(self.values.typecode), _Missing()
-        return built
-
-
-class _Words(_Numbers):
-    """A dictionary-encoded string column; codes are added, or strings through `add_text`."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        super().__init__(pa.int32())
-        self.vocabulary = vocabulary
-
-    def add_text(self, text: str | None) -> None:
-        self.add(None if text is None else self.vocabulary.code(text))
-
-    def extend_text(self, texts: Sequence[str | None]) -> None:
-        codes = self.vocabulary.codes
-        try:
-            self.values.extend([codes[text] for text in texts])  # type: ignore[index]
-        except KeyError:  # a new string, or None
-            for text in texts:
-                self.add_text(text)
-
-    def extend_any(self, values: Sequence[Any]) -> None:
-        self.extend_text(values)
-
-    def repeat_text(self, text: str, count: int) -> None:
-        self.repeat(self.vocabulary.code(text), count)
-
-    def take(self) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(super().take(), self.vocabulary.arrow(), safe=False)
-
-
-class _Flags(_Numbers):
-    """A yes/no column: a byte a row until it becomes a bitmap."""
-
-    def __init__(self) -> None:
-        super().__init__(pa.int8())
-
-    def take(self) -> pa.Array:
-        length = len(self.values)
-        bits = np.packbits(np.frombuffer(self.values, np.bool_), bitorder="little").tobytes()
-        built = pa.Array.from_buffers(pa.bool_(), length, [self.missing.validity(length), pa.py_buffer(bits)])
-        self.values, self.missing = array(self.values.typecode), _Missing()
-        return built
-
-
-class _Strings:
-    """A column of free strings; `None` marks a missing one."""
-
-    def __init__(self) -> None:
-        self.values: list[str | None] = []
-
-    def add(self, value: str | None) -> None:
-        self.values.append(value)
-
-    def extend(self, values: Iterable[str | None]) -> None:
-        self.values.extend(values)
-
-    def repeat(self, value: str | None, count: int) -> None:
-        self.values.extend((value,) * count)
-
-    def take(self) -> pa.Array:
-        built = pa.array([None if value is None else _utf8(value) for value in self.values], pa.string())
-        self.values = []
-        return built
-
-
-class _Lists:
-    """A column of lists of int32; `None` marks a missing list."""
-
-    def __init__(self) -> None:
-        self.ends: array[int] = array("i", (0,))
-        self.values: array[int] = array("i")
-        self.missing = _Missing()
-
-    def add(self, values: Sequence[int] | array[int] | None) -> None:
-        if values is None:
-            self.missing.add(len(self.ends) - 1, 1)
-        else:
-            self.values.extend(values)
-        self.ends.append(len(self.values))
-
-    def extend(self, lists: Sequence[Sequence[int]]) -> None:
-        ends = accumulate(map(len, lists), initial=len(self.values))
-        next(ends)
-        self.ends.extend(ends)
-        self.values.extend(chain.from_iterable(lists))
-
-    def extend_any(self, lists: Sequence[Sequence[int] | None]) -> None:
-        if None in lists:
-            for values in lists:
-                self.add(values)
-        else:
-            self.extend(lists)  # type: ignore[arg-type]
-
-    def extend_runs(self, offsets: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
-        base = len(self.values)
-        self.values.frombytes(values.tobytes())
-        self.ends.frombytes((offsets[1:] + base).astype(np.int32).tobytes())
-
-    def repeat_missing(self, count: int) -> None:
-        self.missing.add(len(self.ends) - 1, count)
-        self.ends += array("i", (len(self.values),)) * count
-
-    def take(self) -> pa.Array:
-        length = len(self.ends) - 1
-        items = pa.Array.from_buffers(pa.int32(), len(self.values), [None, pa.py_buffer(self.values)])
-        buffers = [self.missing.validity(length), pa.py_buffer(self.ends)]
-        built = pa.Array.from_buffers(INTS, length, buffers, children=[items])
-        self.ends, self.values, self.missing = array("i", (0,)), array("i"), _Missing()
-        return built
 
 
 class TableBuilder:
     """Columns of one table; `columns[name]` is extended by the caller, all to the same length before `take`."""
 
-    def __init__(self, table: Table, requests: Vocabulary, words: Vocabulary) -> None:
-        """`requests`: vocabulary of request ids; `words`: of everything else."""
+    def __init__(self, table: Table, requests: Vocabulary, words: Vocabulary | None = None) -> None:
+        """`requests`: vocabulary of request ids; `words`: of everything else.
+
+        Without `words` each column has its own, and codes do not depend on which column is filled first.
+        """
         self.table = table
-        self.columns: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for column in table.columns:
             if column.type == TEXT:
-                self.columns[column.name] = _Words(requests if column.name == "request" else words)
+                columns[column.name] = Words(
+                    requests if column.name == "request" else Vocabulary() if words is None else words
+                )
             elif column.type == INTS:
-                self.columns[column.name] = _Lists()
-            elif column.type in _CODES:
-                self.columns[column.name] = _Numbers(column.type)
+                columns[column.name] = Lists()
+            elif column.type in CODES:
+                columns[column.name] = Numbers(column.type)
             elif column.type == pa.bool_():
-                self.columns[column.name] = _Flags()
+                columns[column.name] = Flags()
             else:
-                self.columns[column.name] = _Strings()
-        self._adders = [
-            (name, column.add_text if isinstance(column, _Words) else column.add)
-            for name, column in self.columns.items()
+                columns[column.name] = Strings()
+        self._settled = columns
+        self._settlers: list[tuple[Callable[[Mapping[str, Any]], Any], Callable[[list[Any]], None]]] = [
+            (itemgetter(c.name), columns[c.name].extend_any if c.nullable or c.type == TEXT else columns[c.name].extend)
+            for c in table.columns
         ]
-        self._first = self.columns[table.columns[0].name]
+        self._added: list[Mapping[str, Any]] = []
+        self._first = columns[table.columns[0].name]
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns, to be extended; rows that were added are in them."""
+        self.settle()
+        return self._settled
 
     @property
     def rows(self) -> int:
         """Rows under construction."""
-        return len(self._first.values)
+        return len(self._first.values) + len(self._added)
 
     def add(self, **values: Any) -> None:
         """Append one row; strings of word columns are given as text."""
-        for name, add in self._adders:
-            add(values[name])
+        self._added.append(values)
+
+    def settle(self) -> None:
+        """Put the rows that were added into the columns: a column at a time, a cell is far dearer."""
+        if not self._added:
+            return
+        added, self._added = self._added, []
+        for read, extend in self._settlers:
+            extend(list(map(read, added)))
 
     def take(self) -> pa.RecordBatch:
         """Return the rows as one batch and start anew."""

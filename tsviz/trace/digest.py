@@ -9,6 +9,7 @@ The digest of a round does not depend on earlier digests; table changes are agai
 from __future__ import annotations
 
 import hashlib
+import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -18,6 +19,7 @@ from .differences import Changes
 from .plan_fields import ON_DEVICE, BatchFields, PlanFields, TransferFields
 
 NAME = "plan/1"
+_head = struct.Struct("<BI").pack
 
 
 class _Sections:
@@ -31,8 +33,7 @@ class _Sections:
         self.raw(tag, len(flat), flat.tobytes())
 
     def raw(self, tag: int, count: int, data: bytes) -> None:
-        self.parts.append(tag.to_bytes(1, "little") + count.to_bytes(4, "little"))
-        self.parts.append(data)
+        self.parts += _head(tag, count), data
 
     def words(self, tag: int, values: Sequence[str]) -> None:
         self.raw(tag, len(values), b"".join(b"\xff" + v.encode("utf-8", "surrogatepass") for v in values))
@@ -83,7 +84,7 @@ def structural(
 def _batch(sections: _Sections, fields: BatchFields, submissions: Sequence[int]) -> None:
     sections.ints(10, submissions)
     if not fields.digested:
-        fields.digested += _of_fields(fields)
+        fields.digested.append(b"".join(_of_fields(fields)))
     sections.parts += fields.digested
 
 
@@ -119,7 +120,7 @@ def content(plan: PlanFields, batches: Sequence[BatchFields]) -> int:
     sections = _Sections()
     for fields in batches:
         if not fields.content_digested:
-            fields.content_digested += _of_content(fields)
+            fields.content_digested.append(b"".join(_of_content(fields)))
         sections.parts += fields.content_digested
     for transfer in plan.transfers:
         sections.words(66, [h for hashes in transfer.hashes for h in hashes])

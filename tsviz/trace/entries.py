@@ -205,21 +205,34 @@ class ForwardRowsEntry(NamedTuple):
     rows: Iterable[ForwardRow]
 
 
+class ManyRanges(NamedTuple):
+    """The byte ranges of several operations: those of number i are `begins[starts[i]:starts[i] + counts[i]]`, likewise
+    `ends`.
+    """
+
+    starts: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+
 class RangeColumns:
-    """Byte ranges of one space that come as columns; as an iterable it is its ranges."""
+    """Byte ranges of one space that are worked out for many operations at once; as an iterable it is its ranges."""
 
     __slots__ = ()
     space: str
 
-    def columns(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the first bytes, and the bytes behind the last ones."""
+    @staticmethod
+    def together(ranges: Sequence[RangeColumns]) -> ManyRanges:
+        """Return the first bytes, and the bytes behind the last ones, of several of one device and class."""
         raise NotImplementedError
 
 
 class DeviceOp(NamedTuple):
     """One operation of a real device that has ended (tables `device_ops` and `device_ranges`).
 
-    A range is (space, first byte, byte behind the last one).
+    A range is (space, first byte, byte behind the last one). `fills`: the bytes that it moves are those that it writes,
+    and not those that it reads.
     """
 
     round: int
@@ -228,7 +241,7 @@ class DeviceOp(NamedTuple):
     kind: str
     op_id: int | None
     layer: int | None
-    moved_bytes: int
+    fills: bool
     waits: Sequence[int]
     seen: Sequence[int]
     submit_ns: int

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
-from operator import add
+from operator import add, attrgetter
 from typing import Any
 
 from . import entries as e
@@ -12,11 +13,13 @@ from .builder import TableBuilder
 from .causes import Causes
 from .chains import ChainBook
 from .refusals import refused_at
+from .result_rows import Cause, ResultRows
 from .rounds import PlanBook
 from .tokens import PageBook
 
 _RESULT = "ExtendResult"
 """Name of the class of results in the public API; its fields are read directly."""
+_of_result = attrgetter("request_id", "tokens", "spec_candidate_ids")
 _ENDS = frozenset((e.FINISH, e.ABORT, e.FAILED, e.SUCCEEDED))
 _REMOTE = frozenset((e.REMOTE_PREFILL_DONE, e.SUCCEEDED, e.FAILED))
 
@@ -40,6 +43,7 @@ class EventRows:
         self._reader, self._full = reader, full
         self._result = next((kind for kind in reader if kind.__name__ == _RESULT), None)
         self._held: dict[int, int] = {}
+        self._landed = ResultRows(self._table, full=full)
         self.causes = Causes()
 
     def follow(self, before: EventRows, book: PlanBook) -> None:
@@ -70,64 +74,45 @@ class EventRows:
                 self._add(entry, run, first, sequence, round_)
             first += len(run)
 
-    def _runs(self, events: Iterable[Any]) -> Iterator[e.Results | list[Any]]:
-        for kind, group in groupby(events, type):
-            run = list(group)
-            if kind is not self._result:
-                yield run
-                continue
-            columns = [v.request_id for v in run], [v.tokens for v in run], [v.spec_candidate_ids for v in run]
-            yield e.Results(*columns)
+    def settle(self) -> None:
+        """Make rows of what waits."""
+        self._landed.settle()
+
+    def _runs(self, events: Sequence[Any]) -> Iterable[e.Results | Sequence[Any]]:
+        if set(map(type, events)) == {self._result}:
+            return (_as_columns(events),)
+        runs = [(kind, list(group)) for kind, group in groupby(events, type)]
+        return [_as_columns(run) if kind is self._result else run for kind, run in runs]
 
     def _results(self, entry: e.AdvanceEntry, run: e.Results, first: int, sequence: int, round_: int) -> bool:
         """Append results that all land; returns False, with nothing done, when one is of a request that is not live."""
-        requests, tokens, candidates = run.requests, run.tokens, run.candidates
+        requests, tokens = run.requests, run.tokens
         submissions, held = self._book.submissions(requests), self._held
         if not all(map(held.__contains__, submissions)):
             return False
-        count, table, full = len(run), self._table, self._full
         lengths = list(map(len, tokens))
         held.update(zip(submissions, map(add, map(held.__getitem__, submissions), lengths), strict=True))
-        if not full:
+        if not self._full:
             for submission, pages in self._pages.grow_all(submissions, tokens):
                 self._grow(submission, pages, round_)
         causes = self.causes.results(submissions)
-        table["call_seq"].repeat(sequence, count)
-        table["round"].repeat(round_, count)
-        table["item"].extend(range(first, first + count))
-        table["kind"].repeat_text(e.EXTEND_RESULT, count)
-        table["request"].extend_text(requests)
-        table["submission"].extend(submissions)
-        table["op_id"].repeat(None, count)
-        table["value"].repeat(None, count)
-        table["applied"].repeat(True, count)
-        table["token_count"].extend(lengths)
-        if candidates is None:
-            table["candidate_count"].repeat(0, count)
-        else:
-            table["candidate_count"].extend(map(len, candidates))
-        if full:
-            table["tokens"].extend(tokens)
-            table["candidates"].extend([()] * count if candidates is None else candidates)
-        else:
-            table["tokens"].repeat_missing(count)
-            table["candidates"].repeat_missing(count)
-        self._caused(entry, causes)
+        self._landed.add(
+            sequence, round_, first, run, array("i", submissions), array("i", lengths), *self._caused(entry, causes)
+        )
         return True
 
-    def _caused(self, entry: e.AdvanceEntry, causes: Sequence[int | None]) -> None:
-        table, began = self._table, self.causes.start_ns
-        if causes.count(causes[0]) == len(causes):
-            start = None if causes[0] is None else began(causes[0])
-            table["cause_round"].repeat(causes[0], len(causes))
-            table["delay_ns"].repeat(None if start is None else entry.time_ns - start, len(causes))
-            return
+    def _caused(self, entry: e.AdvanceEntry, causes: list[int | None]) -> tuple[Cause, Cause]:
+        """Return the cause of each event, and how long after the start of its round it was told; one for all."""
+        began, now, cause = self.causes.start_ns, entry.time_ns, causes[0]
+        if causes.count(cause) == len(causes):
+            start = None if cause is None else began(cause)
+            return cause, None if start is None else now - start
         starts = [None if cause is None else began(cause) for cause in causes]
-        table["cause_round"].extend_optional(causes)
-        table["delay_ns"].extend_optional([None if start is None else entry.time_ns - start for start in starts])
+        return causes, [None if start is None else now - start for start in starts]
 
     def _add(self, entry: e.AdvanceEntry, raw: Iterable[Any], first: int, sequence: int, round_: int) -> None:
         """Append events of any kind, of which `first` is the position of the first one in the call."""
+        self._landed.settle()
         reader, named = self._reader, self._book.submission
         events: list[e.Event] = [v if type(v) is e.Event else reader[type(v)](v) for v in raw]
         submissions = [-1 if v.request is None else named(v.request) for v in events]
@@ -140,7 +125,11 @@ class EventRows:
             self._apply(events[item], submissions[item], landed[item], round_)
         self._rows(events, submissions, landed, applied, range(first, first + len(events)), sequence, round_)
         if events:
-            self._caused(entry, causes)
+            for name, value in zip(("cause_round", "delay_ns"), self._caused(entry, causes), strict=True):
+                if isinstance(value, list):
+                    self._table[name].extend_optional(value)
+                else:
+                    self._table[name].repeat(value, len(events))
 
     def _land(self, entry: e.AdvanceEntry, events: Sequence[e.Event], submissions: Sequence[int]) -> list[int]:
         """Return how many tokens the request of each event took.
@@ -236,6 +225,11 @@ class EventRows:
         else:
             table["tokens"].repeat_missing(count)
             table["candidates"].repeat_missing(count)
+
+
+def _as_columns(results: Iterable[Any]) -> e.Results:
+    requests, tokens, candidates = zip(*map(_of_result, results), strict=True)
+    return e.Results(requests, tokens, candidates if any(candidates) else None)
 
 
 def _value(event: e.Event, *, full: bool) -> int | None:

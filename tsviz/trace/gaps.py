@@ -23,27 +23,28 @@ class Gap:
     """The plans that were dropped since the last one that was kept; for the writer."""
 
     def __init__(self) -> None:
-        self._first, self._last = 0, -1
+        self._spans: list[list[int]] = []
+        """First and last round of what was not told yet: several, where calls between them raised."""
         self.open = False
         """Whether plans are being dropped: set by the first one, until one is kept."""
 
     def drop(self, round_: int) -> None:
         """Note that the plan of a round is not there."""
-        if self._last < self._first:
-            self._first = round_
-        self._last, self.open = round_, True
+        if self._spans and self._spans[-1][1] == round_ - 1:
+            self._spans[-1][1] = round_
+        else:
+            self._spans.append([round_, round_])
+        self.open = True
 
     def rows(self, *, plans: bool) -> Iterator[dict[str, Any]]:
         """Yield rows of table `gaps` for what was not told yet; `plans`: whether more than `rounds` is recorded."""
-        if self._last < self._first:
-            return
-        count = self._last - self._first + 1
-        for name in ("rounds", *(PLAN_TABLES if plans else ())):
-            yield {
-                "round": self._first, "last_round": self._last, "table": name,
-                "dropped_rows": count if name == "rounds" else UNCOUNTED, "reason": BEHIND,
-            }  # fmt: skip
-        self._first = self._last + 1
+        spans, self._spans = self._spans, []
+        for first, last in spans:
+            for name in ("rounds", *(PLAN_TABLES if plans else ())):
+                yield {
+                    "round": first, "last_round": last, "table": name,
+                    "dropped_rows": last - first + 1 if name == "rounds" else UNCOUNTED, "reason": BEHIND,
+                }  # fmt: skip
 
 
 class LostRounds:

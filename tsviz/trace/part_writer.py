@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from . import entries as e
@@ -10,13 +10,14 @@ from .builder import TableBuilder, Vocabulary
 from .catalogue import CALLS, PLANS, TABLES
 from .chains import ChainBook
 from .decided import DecisionRows
-from .device_rows import add_measured
+from .device_rows import DeviceRows
 from .event_rows import EventRows
 from .gaps import Gap
-from .plan_fields import PlanFields, read_plan
-from .round_rows import add_plan, add_round
+from .plan_fields import ReadPlan
+from .round_rows import OperationRows, add_plan, add_round
 from .rounds import PlanBook
 from .segments import HotSegments
+from .shared_plans import SharedPlans
 from .tokens import FULL, PageBook
 
 
@@ -31,16 +32,17 @@ class PartWriter:
         token_mode: str,
         event_reader: e.EventReader,
         storage: bool = False,
-        read: Callable[..., PlanFields] = read_plan,
+        read: ReadPlan | None = None,
         level: str = PLANS,
         most_pages: int | None = None,
     ) -> None:
         """`storage`: whether registered storage keys have an effect, so that their prefixes must be followed.
 
-        `read` reads a plan, as `read_plan`. At level `calls` nothing is kept of one but its row in `rounds`.
+        `read` reads a plan, as `SharedPlans` does. At level `calls` nothing is kept of one but its row in `rounds`.
         `most_pages`: how many distinct prefix pages are known at once; with storage all are: what is stored stays.
         """
         self._segments = segments
+        read = read or SharedPlans().read
         self._settings: dict[str, Any] = {
             "prefix_tokens": prefix_tokens, "token_mode": token_mode, "event_reader": event_reader, "storage": storage,
             "read": read, "level": level, "most_pages": most_pages,
@@ -48,17 +50,25 @@ class PartWriter:
         self._first_submission = 0
         self._full = token_mode == FULL
         self._keeps_plans = level != CALLS
-        self._requests, self._words = Vocabulary(), Vocabulary()
-        self._tables = {name: TableBuilder(t, self._requests, self._words) for name, t in TABLES.items()}
+        self._requests = Vocabulary()
+        self._tables = {name: TableBuilder(t, self._requests) for name, t in TABLES.items()}
         self._book = PlanBook(content=self._full, read=read)
         self._pages = PageBook(prefix_tokens, None if storage else most_pages)
         self._chains = ChainBook(prefix_tokens) if storage and not self._full else None
         self._keys_seen: dict[str, int] = {}
         self._decisions = DecisionRows(self._tables, self._book.submission)
         self._told: list[e.Decided] = []
+        self.unsettled = 0
+        """How many entries were taken since `settle`."""
         self._events = EventRows(
             self._tables, book=self._book, pages=self._pages, chains=self._chains, reader=event_reader, full=self._full
         )
+        self._operations = OperationRows(self._tables["operations"], content=self._full)
+        self._device = DeviceRows(self._tables, self._submissions_of, content=self._full)
+        self._settlers: list[Callable[[], None]] = [
+            self._operations.settle, self._events.settle, *self._device.settlers,
+            *(builder.settle for builder in self._tables.values()),
+        ]  # fmt: skip
         self._gap = Gap()
         self._round = 0
         self._sequence = 0
@@ -83,14 +93,28 @@ class PartWriter:
         segments.start_at(self._round, self._sequence - 1)
         return after
 
+    def _submissions_of(self, requests: Sequence[str]) -> list[int]:
+        return self._book.submissions(requests)
+
     @property
     def pending_rows(self) -> int:
         """Rows that wait for the next flush."""
         return self._decisions.count + sum(t.rows for t in self._tables.values())
 
+    def settle(self, between: Callable[[], None] = lambda: None) -> None:
+        """Make rows of what waits for more to come: to be called now and then, and better behind many entries.
+
+        `between` is called between the parts of that, none of which takes long.
+        """
+        self.unsettled = 0
+        for settle in self._settlers:
+            settle()
+            between()
+
     def flush(self) -> bool:
         """Write what has come together and commit it; returns whether there was anything."""
         wrote = False
+        self.settle()
         self._decisions.settle()
         self._tell_gap()
         for builder in self._tables.values():
@@ -106,6 +130,7 @@ class PartWriter:
         if type(entry) is tuple:  # and not one of the named ones
             self._told.append(cast(e.Decided, entry))
             return
+        self.unsettled += 1
         match entry:
             case e.PlanEntry():
                 self._plan(entry)
@@ -114,7 +139,7 @@ class PartWriter:
             case e.SubmitEntry():
                 self._submit(entry)
             case e.ForwardEntry() | e.ForwardRowsEntry() | e.DeviceOpsEntry() | e.PageCrcsEntry():
-                add_measured(self._tables, self._round, entry, self._book.submission, content=self._full)
+                self._device.add(self._round, entry)
             case e.KeysEntry():
                 self._keys(entry)
             case e.ClearEntry():
@@ -167,7 +192,7 @@ class PartWriter:
         record = self._book.record(entry.plan, entry.waiting_before, entry.counters)
         add_round(self._tables["rounds"], self._round, sequence, entry.time_ns, record)
         if self._keeps_plans:
-            add_plan(self._tables, self._round, record)
+            add_plan(self._tables, self._round, record, self._operations)
         causes, round_ = self._events.causes, self._round
         for batch in record.batches:
             if batch.decode_kind == "decode":
@@ -184,11 +209,13 @@ class PartWriter:
             self._tables["gaps"].add(**row)
 
     def _submit(self, entry: e.SubmitEntry) -> None:
+        self._device.settle()
         sequence = self._call(entry, e.SUBMIT, len(entry.specs), entry.failure)
         accepted = entry.failure is None
         for spec in entry.specs:
             submission = self._submissions
             self._submissions += 1
+            self._requests.code(spec.request)  # numbered now: codes do not depend on which table is filled first
             prompt = self._pages.prompt(spec.tokens)
             if self._full:
                 for number, tokens in prompt.new:

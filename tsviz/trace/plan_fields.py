@@ -91,6 +91,10 @@ class PlanFields:
     transfers: list[TransferFields]
 
 
+ReadPlan = Callable[..., PlanFields]
+"""Reads one plan, as `read_plan`."""
+
+
 def read_batch(batch: Any, *, content: bool) -> BatchFields:
     """Read one `Forward.Batch`."""
 

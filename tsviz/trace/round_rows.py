@@ -1,12 +1,36 @@
-"""The rows of one plan, column by column."""
+"""The rows of plans, column by column."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import chain, groupby
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .builder import TableBuilder
 from .plan_fields import ON_DEVICE, TransferFields
 from .rounds import BatchRecord, RoundRecord
+
+_made: Any = tuple.__new__
+"""Makes a named tuple without the function that its class has for it."""
+
+
+class _Batch(NamedTuple):
+    """What `operations` has of a batch."""
+
+    round: int
+    prefill_kind: str
+    decode_kind: str
+    request: array[int]
+    submission: array[int]
+    slot: array[int]
+    input_tokens: array[int]
+    prefill_tokens: array[int]
+    begins: array[int]
+    replays: array[int]
+    decode_inputs: Sequence[int]
 
 
 def add_round(table: TableBuilder, round_: int, call_seq: int, start_ns: int, record: RoundRecord) -> None:
@@ -39,13 +63,77 @@ def add_round(table: TableBuilder, round_: int, call_seq: int, start_ns: int, re
     )
 
 
-def add_plan(tables: Mapping[str, TableBuilder], round_: int, record: RoundRecord) -> None:
-    """Append what a plan says to the tables operations, table_changes, zeroed and transfers."""
+class OperationRows:
+    """Rows of table `operations`: batches wait for others, and become columns with them at `settle`."""
+
+    __slots__ = ("_batches", "_content", "_request", "_table")
+
+    def __init__(self, table: TableBuilder, *, content: bool) -> None:
+        """`content`: whether tokens that a plan gives to decodes are recorded."""
+        self._table, self._content, self._request = table, content, table.columns["request"]
+        self._batches: list[_Batch] = []
+
+    def add(self, round_: int, batch: BatchRecord) -> None:
+        """Take a batch; nothing else of its plan is kept."""
+        fields = batch.fields
+        self._batches.append(_made(_Batch, (
+            round_, batch.prefill_kind, batch.decode_kind, self._request.coded(fields.ids), batch.submissions,
+            fields.slots, fields.input_tokens, fields.prefill_tokens, fields.begins, fields.replays,
+            fields.decode_inputs,
+        )))  # fmt: skip
+
+    def settle(self) -> None:
+        """Make rows of what waits."""
+        if not self._batches:
+            return
+        batches, self._batches, columns = self._batches, [], self._table.columns
+        together: Any = _Batch._make(zip(*batches, strict=True))
+        rows = list(map(len, together.request))
+        columns["round"].extend_numpy(np.repeat(together.round, rows))
+        columns["row"].extend_counts([0] * len(rows), rows)
+        for name in ("request", "submission", "slot", "input_tokens", "prefill_tokens"):
+            columns[name].extend_arrays(getattr(together, name))
+        for (prompts, _), alike in groupby(batches, lambda batch: (bool(batch.begins), batch.decode_kind)):
+            if prompts:
+                for batch in alike:
+                    columns["kind"].repeat_text(batch.prefill_kind, len(batch.begins))
+                    columns["begin_tokens"].extend(batch.begins)
+                    columns["replay_tokens"].extend(batch.replays)
+                    columns["decode_input_token"].repeat(None, len(batch.begins))
+                    self._decodes(columns, [batch])
+            else:
+                self._decodes(columns, list(alike))
+
+    def _decodes(self, columns: Mapping[str, Any], batches: Sequence[_Batch]) -> None:
+        """Append what decode rows have alone, of batches of one kind."""
+        kind, decodes = batches[0].decode_kind, sum(len(batch.request) - len(batch.begins) for batch in batches)
+        columns["kind"].repeat_text(kind, decodes)
+        columns["begin_tokens"].repeat(None, decodes)
+        columns["replay_tokens"].repeat(0, decodes)
+        given = [batch.decode_inputs for batch in batches] if self._content else []
+        if all(inputs.count(ON_DEVICE) == len(inputs) for inputs in given):
+            columns["decode_input_token"].repeat(None, decodes)
+        else:
+            told = [None if token == ON_DEVICE else token for token in chain.from_iterable(given)]
+            columns["decode_input_token"].extend_optional(told)
+
+
+def add_plan(
+    tables: Mapping[str, TableBuilder], round_: int, record: RoundRecord, operations: OperationRows | None = None
+) -> None:
+    """Append what a plan says to the tables operations, table_changes, zeroed and transfers.
+
+    Its operations wait in `operations`, where that is given.
+    """
     content = record.content is not None
+    waiting = operations or OperationRows(tables["operations"], content=content)
     for batch in record.batches:
         if batch.fields.ids:
-            _operations(tables["operations"], round_, batch, content=content)
-            _changes(tables["table_changes"], round_, batch)
+            waiting.add(round_, batch)
+            if batch.changes:
+                _changes(tables["table_changes"], round_, batch)
+    if operations is None:
+        waiting.settle()
     zeroed = tables["zeroed"].columns
     for group, pages in record.plan.zeroed.items():
         if len(pages):
@@ -54,31 +142,6 @@ def add_plan(tables: Mapping[str, TableBuilder], round_: int, record: RoundRecor
             zeroed["page"].extend_numpy(pages)
     for transfer in record.plan.transfers:
         _transfer(tables["transfers"], round_, transfer, content=content)
-
-
-def _operations(table: TableBuilder, round_: int, batch: BatchRecord, *, content: bool) -> None:
-    columns, fields = table.columns, batch.fields
-    rows, prefills = len(fields.ids), fields.prefills
-    decodes = rows - prefills
-    columns["round"].repeat(round_, rows)
-    columns["row"].extend(range(rows))
-    columns["kind"].repeat_text(batch.prefill_kind, prefills)
-    columns["kind"].repeat_text(batch.decode_kind, decodes)
-    columns["request"].extend_text(fields.ids)
-    columns["submission"].extend(batch.submissions)
-    columns["slot"].extend(fields.slots)
-    columns["begin_tokens"].extend(fields.begins)
-    columns["begin_tokens"].repeat(None, decodes)
-    columns["input_tokens"].extend(fields.input_tokens)
-    columns["replay_tokens"].extend(fields.replays)
-    columns["replay_tokens"].repeat(0, decodes)
-    columns["prefill_tokens"].extend(fields.prefill_tokens)
-    inputs = columns["decode_input_token"]
-    inputs.repeat(None, prefills)
-    if content and any(value != ON_DEVICE for value in fields.decode_inputs):
-        inputs.extend_optional([None if value == ON_DEVICE else value for value in fields.decode_inputs])
-    else:
-        inputs.repeat(None, decodes)
 
 
 def _changes(table: TableBuilder, round_: int, batch: BatchRecord) -> None:

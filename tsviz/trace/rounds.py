@@ -7,7 +7,7 @@ so that a recorded plan and a re-executed one can be compared digest by digest a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from . import digest
 from .differences import Changes, TableDifferences
-from .plan_fields import BatchFields, PlanFields, read_plan
+from .plan_fields import BatchFields, PlanFields, ReadPlan, read_plan
 
 
 class Counters(NamedTuple):
@@ -79,7 +79,7 @@ class BookState:
 class PlanBook:
     """Turns the plans of one scheduler into `RoundRecord`s. Calls must be fed in the order in which they were made."""
 
-    def __init__(self, *, content: bool, read: Callable[..., PlanFields] = read_plan) -> None:
+    def __init__(self, *, content: bool, read: ReadPlan = read_plan) -> None:
         """`content`: whether ids, tokens and hashes are read and digested; `read` reads one plan, as `read_plan`."""
         self._read = read
         self._differences = TableDifferences()

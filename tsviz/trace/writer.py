@@ -1,6 +1,6 @@
 """Writing a bundle: one thread turns the entries of all its schedulers into columns and commits them.
 
-The recorded program never waits for it. Entries are taken every hundredth of a second, flushed and committed at least
+The recorded program never waits for it. Entries are taken when there is a lot of them, flushed and committed at least
 once a second, so a killed process loses at most a second. At close the hot tables are compacted.
 """
 
@@ -19,23 +19,45 @@ from .bundle_folder import BundleFolder
 from .catalogue import PLANS
 from .entries import EventReader
 from .errors import CannotRecord, FellBehind
-from .plan_fields import PlanFields, read_plan
+from .plan_fields import ReadPlan
 from .recorder import Recorder, drop
 from .retention import Retention
 from .ring import RingOptions, Rotation
 from .tokens import FULL, MODES
 from .written_part import WrittenPart
 
-TAKE_SECONDS = 0.01
+TAKE_SECONDS, _SLOW_SECONDS, _FEW_SECONDS = 0.01, 0.03, 0.05
+"""How often entries are taken, how often where few had come, and how long few wait until they are taken."""
+_FEW_ENTRIES = 16
+"""Fewer are few: to wake up costs the loop thread the interpreter. Plans that wait are memory that it finds cold."""
+_LOT_ENTRIES, _LOT_SECONDS = 256, 0.1
+"""So many become columns at once, or what came in that time: columns of many cost little more than of one, but what a
+forward touched holds its block tables until then."""
 FLUSH_SECONDS = 0.9
 _TAKE_ENTRIES = 512
-_TURN_ENTRIES = 4
-"""So many entries the writer thread works off before it lets the interpreter go, or the loop thread would have to wait
-for the interpreter's switch interval (5 ms) whenever it comes back from the scheduler."""
-_TURN_SECONDS = 1e-6
+_TURN_SECONDS, _PAUSE_SECONDS = 3e-4, 1e-6
+"""How long the writer thread works before it lets the interpreter go, or the loop thread would have to wait for the
+interpreter's switch interval (5 ms) whenever it comes back from the scheduler or from a kernel."""
 _BEHIND_ENTRIES = 1024
 """With more entries than this to come, the writer thread takes its full share of the interpreter."""
 _FLUSH_ROWS = 1 << 20
+
+
+def _nothing() -> None:
+    return
+
+
+class _Turns:
+    """Counts the time that the writer thread works on a part, and lets the loop thread in."""
+
+    def __init__(self, part: WrittenPart) -> None:
+        self._recorder, self._until = part.recorder, time.perf_counter() + _TURN_SECONDS
+
+    def let_in(self) -> None:
+        """Let the interpreter go where the turn is over, unless too much waits."""
+        if time.perf_counter() > self._until and self._recorder.waiting_entries() < _BEHIND_ENTRIES:
+            time.sleep(_PAUSE_SECONDS)
+            self._until = time.perf_counter() + _TURN_SECONDS
 
 
 class BundleWriter:
@@ -63,6 +85,7 @@ class BundleWriter:
         if tokens not in MODES:
             raise ValueError(f"tokens: expected one of {', '.join(MODES)}, found {tokens!r}")
         self.path, self._tokens, self._ring = path, tokens, ring
+        self._few = _FEW_ENTRIES if most_waiting is None else min(_FEW_ENTRIES, most_waiting)
         self._keeper_patience_s = keeper_patience_s
         self._parts: list[WrittenPart] = []
         self.error: BaseException | None = None
@@ -100,12 +123,13 @@ class BundleWriter:
         clock: str,
         rule_set: str,
         level: str = PLANS,
-        read: Callable[..., PlanFields] = read_plan,
+        read: ReadPlan | None = None,
     ) -> Recorder:
         """Open a part for one scheduler and return what its proxy appends to.
 
         `config` as `describe_config` gives it; `engine` names the scheduler and its version; `clock` is `virtual` or
-        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan.
+        `monotonic`. At level `decisions` the recorder is also the scheduler's observer. `read` reads one plan, as
+        `SharedPlans` does.
         """
         directory = layout.part_directory(self.path, node, rank)
         about = {
@@ -128,26 +152,41 @@ class BundleWriter:
 
     def _run(self) -> None:
         try:
-            while not self._stop.wait(TAKE_SECONDS):
-                self._take_all(turns=True)
+            taken, wait = time.monotonic(), TAKE_SECONDS
+            while not self._stop.wait(wait):
+                least = self._few if time.monotonic() - taken < _FEW_SECONDS else 1
+                wait = max(TAKE_SECONDS, _SLOW_SECONDS)
+                for part in list(self._parts):
+                    while part.recorder.waiting_entries() >= least and not self._stop.is_set():
+                        self._take(part, turns=True)
+                        self._flush_if_due()
+                        taken, least, wait = time.monotonic(), self._few, TAKE_SECONDS
+                self._flush_if_due()
         except BaseException as error:
             self._fail(error)
 
-    def _take_all(self, *, turns: bool) -> None:
-        """Take what is there, and flush when it is time to, also where entries come faster than they are taken.
+    def _take_all(self) -> None:
+        """Take what is there to the last entry."""
+        for part in list(self._parts):
+            while self._take(part, turns=False):
+                self._flush_if_due()
+
+    def _take(self, part: WrittenPart, *, turns: bool) -> bool:
+        """Take what is there of a part, as far as it is not too much at once; return whether there was anything.
 
         `turns`: let the loop thread in between.
         """
-        for part in list(self._parts):
-            while entries := part.recorder.take(_TAKE_ENTRIES):
-                for index, entry in enumerate(entries):
-                    part.writer.consume(entry)
-                    if part.rotation is not None:
-                        part.rotate_if_due(part.rotation, entry)
-                    if turns and index % _TURN_ENTRIES == 0 and part.recorder.waiting_entries() < _BEHIND_ENTRIES:
-                        time.sleep(_TURN_SECONDS)
-                self._flush_if_due()
-        self._flush_if_due()
+        let_in = _Turns(part).let_in if turns else _nothing
+        entries = part.recorder.take(_TAKE_ENTRIES)
+        for entry in entries:
+            part.writer.consume(entry)
+            if part.rotation is not None:
+                part.rotate_if_due(part.rotation, entry)
+            let_in()
+        if part.writer.unsettled >= _LOT_ENTRIES or time.monotonic() - part.settled >= _LOT_SECONDS:
+            part.writer.settle(let_in)
+            part.settled = time.monotonic()
+        return bool(entries)
 
     def _flush_if_due(self) -> None:
         now = time.monotonic()
@@ -181,7 +220,7 @@ class BundleWriter:
         self._stop.set()
         self._thread.join()
         if self.error is None:
-            self._take_all(turns=False)
+            self._take_all()
             for part in self._parts:
                 part.writer.flush()
         for part in self._parts:
@@ -222,7 +261,7 @@ class BundleWriter:
         self._watcher.join(patience_seconds)
         if self.error is None:
             try:
-                self._take_all(turns=False)
+                self._take_all()
                 for part in self._parts:
                     part.writer.flush()
                     part.segments.finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from . import layout
 from .backlog import Backlog
 from .entries import Decided, Entry, EventReader
 from .part_writer import PartWriter
-from .plan_fields import PlanFields
+from .plan_fields import ReadPlan
 from .recorder import Recorder
 from .ring import Rotation
 from .segments import HotSegments
@@ -22,12 +22,14 @@ class WrittenPart:
 
     def __init__(
         self, recorder: Recorder, directory: Path, about: Mapping[str, Any], rotation: Rotation | None,
-        event_reader: EventReader, read: Callable[..., PlanFields],
+        event_reader: EventReader, read: ReadPlan | None,
     ) -> None:  # fmt: skip
         """Make the part's directory and write `part.json`, which is `about`. Raises OSError."""
         self.recorder, self.directory, self.rotation, self.backlog = recorder, directory, rotation, Backlog(recorder)
         self.segments = HotSegments(directory / layout.HOT) if rotation is None else rotation.next()
         layout.write_json(directory / layout.PART_FILE, dict(about))
+        self.settled = 0.0
+        """When what had been taken last became columns (`time.monotonic`)."""
         config = about["config"]
         self.writer = PartWriter(
             self.segments,

@@ -22,11 +22,11 @@ from tsviz.trace.gaps import LostRounds
 from tsviz.trace.plan_fields import read_plan
 from tsviz.trace.reader import Part
 from tsviz.trace.rounds import PlanBook, RoundRecord
+from tsviz.trace.shared_plans import SharedPlans
 from tsviz.trace.tokens import FULL
 
 from .call_log import Call, CallLog
 from .left_open import without_verdicts
-from .shared_plans import SharedPlans
 from .sound import require_sound
 
 TWIN = "tsviz-twin"

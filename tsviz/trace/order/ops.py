@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from tsviz.trace.entries import RangeColumns
-
 
 class ByteRange(NamedTuple):
     """Bytes `begin .. end` (end excluded) of a space: `device`, `host` or `slots`."""
@@ -39,7 +37,15 @@ class Stream(Enum):
 
 
 class Kind(Enum):
-    """What an operation is; a row of the table of section 2 each."""
+    """What an operation is; a row of the table of section 2 each.
+
+    `fills`: the bytes that it moves are those that it writes, which it clears or brings from elsewhere.
+    """
+
+    fills: bool
+
+    def __init__(self, name: str) -> None:
+        self.fills = name in ("zero", "load", "fetch", "receive")
 
     STORE_ORDERED = "store_ordered"
     STORE_PINNED = "store_pinned"
@@ -55,9 +61,6 @@ class Kind(Enum):
     LAND = "land"
     RECEIVE = "receive"
     SEND = "send"
-
-
-_FROM_ELSEWHERE = frozenset((Kind.ZERO, Kind.LOAD, Kind.FETCH, Kind.RECEIVE))
 
 
 @dataclass(slots=True, eq=False)
@@ -81,12 +84,3 @@ class Op:
     submit_ns: int = -1
     start_ns: int = -1
     end_ns: int = -1
-
-    @property
-    def moved_bytes(self) -> int:
-        """How many bytes it reads; writes, where it clears them or brings them from elsewhere."""
-        touched = self.writes if self.kind in _FROM_ELSEWHERE else self.reads
-        if isinstance(touched, RangeColumns):
-            begins, ends = touched.columns()
-            return int((ends - begins).sum())
-        return sum(r.end - r.begin for r in touched)
