@@ -27,6 +27,21 @@ if _SHARED not in os.environ:  # made by the process that starts the others, whi
     atexit.register(shutil.rmtree, os.environ[_SHARED], ignore_errors=True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_ends_the_process_of_the_tests() -> Iterator[None]:
+    """Let what would end this process at once fail its test: else those behind it were not run, and nobody said so."""
+    here, leave = os.getpid(), os._exit
+
+    def refuse(code: int) -> None:
+        if os.getpid() != here:  # a child of this one may
+            leave(code)
+        raise AssertionError(f"os._exit({code}) in the process that runs the tests")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "_exit", refuse)
+        yield
+
+
 @pytest.fixture(scope="session")
 def indexes_of_shipped_traces() -> str:
     """The folder in which indexes of traces that ship are kept for all tests, whichever process runs them."""

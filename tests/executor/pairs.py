@@ -148,7 +148,8 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
     most = {role: _most_tokens(pair.scheduler, sized) for role, sized in pools.items()}
     engines: list[Engine] = []
     writers: list[BundleWriter] = []
-    for role, wire in zip((Role.D, Role.P), wire_pair(), strict=True):
+    wires = wire_pair()
+    for role, wire in zip((Role.D, Role.P), wires, strict=True):
         device = replace(pair.on_d if role is Role.D else pair.on_p, keep_logits=True)
         module, watcher = pair.scheduler, None
         if out is not None:
@@ -183,6 +184,8 @@ def run_pair(pair: Pair, out: Path | None = None) -> Paired:
         for engine in engines:
             engine.device.shutdown()
     finally:
+        for wire in wires:
+            wire.close()
         for writer in writers:
             writer.close({"parts": {}, "error": None})
     return Paired(model, requests, *engines, *(engine.loop.summary(*ending) for engine in engines))
