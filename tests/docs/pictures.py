@@ -28,6 +28,7 @@ README = {
     "stops.png": (_LIVELOCK, "f enter w s s s s s s s"),
     "pages.png": (_LIVELOCK, "f enter m"),
     "lost-time.png": (_LIVELOCK, "L"),
+    "device.png": ("tsviz open traces/smollm2-live", "g 1 8 enter d 3 z"),
 }
 """Pictures beyond those of the tour: command and keys."""
 REPORT = ("report.png", "traces/mixed-undeclared-livelock", (1400, 1000))
