@@ -49,12 +49,12 @@ def test_layers_of_one_thing_are_one_line_on_the_axis_of_the_round() -> None:
 
 def test_a_wide_pane_says_what_was_waited_for_and_how_much_was_moved() -> None:
     """The first of a run's waits, by kind; what is of another round is before."""
-    width = 2 + 8 + 14 + 14 + 9 + 9 + 20
+    width = 2 + 8 + 14 + 16 + 9 + 9 + 20
     assert text(operation_lines(OPS, width))[1:] == [
-        " default zero          ← before      █████                   5.000  2.05 kB",
-        " load    loads 0–1     ← zero        ·····█████              5.000  1.00 kB",
-        " exec    layers 0–1    ← load, before ······████████████    12.000        ·",
-        " host    commit                                         █    0.000        ·",
+        " default zero          ← before        █████                   5.000  2.05 kB",
+        " load    loads 0–1     ← zero          ·····█████              5.000  1.00 kB",
+        " exec    layers 0–1    ← load, before   ······████████████    12.000        ·",
+        " host    commit                                           █    0.000        ·",
     ]
 
 

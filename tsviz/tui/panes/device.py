@@ -10,7 +10,7 @@ from tsviz.tui.numbers import bar, clock_time, grouped
 from tsviz.tui.panes.device_ops import operation_lines, row_lines
 from tsviz.tui.scene import Scene
 
-_LEAST_AROUND = 9
+_LEAST_AROUND = 5
 """So many forwards are shown where operations leave less room, behind what is scrolled to."""
 
 

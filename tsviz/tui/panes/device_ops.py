@@ -11,7 +11,7 @@ from tsviz.tui.lines import Line, Span, clip, heading
 from tsviz.tui.numbers import counted, grouped, size
 
 _STREAM_CELLS, _TOOK_CELLS, _BYTES_CELLS = 8, 9, 9
-_FROM_WIDTH_WAITS, _FROM_WIDTH_BYTES = 64, 76
+_FROM_WIDTH_WAITS, _FROM_WIDTH_BYTES = 66, 78
 """Panes narrower than this leave out what an operation waited for, and how much it moved."""
 _ROLES = {
     "zero": "warn", "store_ordered": "transfer", "store_pinned": "transfer", "load": "transfer", "fetch": "transfer",
@@ -51,7 +51,7 @@ def operation_lines(ops: Sequence[DeviceOperation], width: int) -> list[Line]:
         runs.setdefault((op.stream, op.kind, op.op_id, op.layer is None), []).append(op)
     first, last = min(op.submit_ns for op in ops), max(op.end_ns for op in ops)
     kinds = {op.op: op.kind for op in ops}
-    waits_cells = 14 if width >= _FROM_WIDTH_WAITS else 0
+    waits_cells = 16 if width >= _FROM_WIDTH_WAITS else 0
     bytes_cells = _BYTES_CELLS if width >= _FROM_WIDTH_BYTES else 0
     name_cells = 14 + waits_cells
     cells = max(width - 2 - _STREAM_CELLS - name_cells - _TOOK_CELLS - bytes_cells, 4)
