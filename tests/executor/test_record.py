@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from functools import partial
 
 import pytest
 
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch", reason="the executor needs torch: pip insta
 
 from tests.executor.conftest import tsviz
 from tsviz.executor import backups
+from tsviz.executor.options import DeviceOptions, Edge
 from tsviz.executor.store import PageStore
 from tsviz.trace.order.checker import check_ops
 from tsviz.trace.order.recorded import read_ops
@@ -56,6 +59,16 @@ def test_the_checker_reads_a_trace(bundle) -> None:
     for op in ops:
         op.waits, op.seen = (), ()
     assert any(race.edge == "zero -> layer" for race in check_ops(ops))
+
+
+def test_a_run_whose_operations_race_is_told(tmp_path, monkeypatch, capsys) -> None:
+    """A device without an edge of its own order ends with 6 and with what names the pair; the trace is whole."""
+    options = partial(DeviceOptions, omitted=frozenset({Edge.ZERO_FORWARD}))
+    monkeypatch.setattr("tsviz.executor.options.DeviceOptions", options)
+    assert tsviz(*RECORD, "--out", tmp_path / "run") == 6
+    said = capsys.readouterr().err
+    assert re.search(r"run: nothing orders [\d,]+ pairs of operations of the device\n.*tsviz findings ", said)
+    assert tsviz("findings", tmp_path / "run", "--fail-on", "device_race") == 6
 
 
 def test_a_draft_model_drafts(tmp_path) -> None:

@@ -40,6 +40,7 @@ class ModelRecording:
         self._peer: Peer | None = None
         self._side: Any = None
         self.failures: list[str] = []
+        self.races = 0
 
     def run(
         self, out: Path, workload: Workload, stop: Stop, *, scheduler: str, tokens: str, level: str,
@@ -122,11 +123,12 @@ class ModelRecording:
             if self._side is not None:
                 self.failures = self._side.failures.told()
                 summary = replace(summary, detail="; ".join(filter(None, (summary.detail, *self.failures))))
+            self.races = len(engine.device.checker.races)
             cost = {"device_rows_ns": sink.spent_ns, "run_ns": clock.now_ns()}
             ends = {
                 "parts": {f"{setup.node}/0": summary.told()},
                 "recording": cost,
-                "races": len(engine.device.checker.races),
+                "races": self.races,
             }
             return summary, self._answers(workload, engine.device.said), cost
         except NoMemory as error:

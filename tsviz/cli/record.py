@@ -189,6 +189,12 @@ def record_model(
     share = cost["device_rows_ns"] / max(1, cost["run_ns"])
     tell(f"{out}: recorded; the device's rows took {share:.2%} of the run")
     print_rows([_summary_row(out, f"{setup.node}/0", summary)], form)
+    if recording.races:
+        raise CliError(
+            ExitCode.INVARIANT_BREACH,
+            f"{out}: nothing orders {recording.races:,} pairs of operations of the device",
+            f"tsviz findings {out} names one, python -m tsviz.executor.races {out} all",
+        )
     if stop.pressed:
         raise CliError(ExitCode.INTERRUPTED, "stopped; what was recorded until then is complete")
 
