@@ -5,6 +5,9 @@ from __future__ import annotations
 import queue
 import time
 
+_LONGEST_SLEEP_S = 0.5
+"""A signal that comes just before a thread begins to sleep does not end that sleep, and its handler runs behind it."""
+
 
 class MonotonicClock:
     """Implements `Clock`: nanoseconds since it was made; waiting sleeps until somebody has news."""
@@ -22,7 +25,7 @@ class MonotonicClock:
         """Sleep until then, or until `wake` is called; one that nobody waited for ends the next wait at once."""
         while (left := at_ns - self.now_ns()) > 0:
             try:
-                self._news.get(timeout=left / 1e9)
+                self._news.get(timeout=min(left / 1e9, _LONGEST_SLEEP_S))
             except queue.Empty:
                 continue
             while not self._news.empty():
