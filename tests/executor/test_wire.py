@@ -264,11 +264,19 @@ def test_who_is_no_node_is_sent_away_and_the_peer_still_waited_for() -> None:
         tls.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01")
         with contextlib.suppress(ConnectionResetError):  # of what it said nothing was read
             assert tls.recv(1) == b""
+    for said in (b"\r\n", bytes(64)):
+        with _dial(port) as stranger:
+            stranger.sendall(said)
+            stranger.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                assert stranger.recv(1) == b""
     peer = connect("127.0.0.1", port)
     say(peer, facts(), 64)
     node.join(timeout=20)
     assert hear(wires[0], facts()) == 64
-    assert told == [f"127.0.0.1 {did}" for did in ("speaks HTTP", "hung up", "speaks TLS")]
+    assert told == [
+        f"127.0.0.1 {did}" for did in ("speaks HTTP", "hung up", "speaks TLS", "hung up", "said what no node says")
+    ]
     for wire in (peer, *wires):
         wire.close()
 

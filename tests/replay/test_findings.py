@@ -463,6 +463,30 @@ def test_an_unknown_stream_is_said_with_its_place() -> None:
         on_the_device("device_race", device_ops=ops)
 
 
+def test_operations_out_of_order_are_refused() -> None:
+    """A number that comes again, and a range of an operation that was before, would hide what races."""
+    ops, ranges = table_of_live("device_ops"), table_of_live("device_ranges")
+    with pytest.raises(TraceError, match=r"device_ops, op: expected a number above 2, found 2"):
+        on_the_device("device_race", device_ops=changed(ops, 3, op=2))
+    with pytest.raises(TraceError, match=r"device_ranges, op: expected \d+, or one behind it, found -1"):
+        on_the_device("device_race", device_ranges=changed(ranges, 3, op=-1))
+    with pytest.raises(TraceError, match=r"a first byte and one not before it, found bytes 9 to 8"):
+        on_the_device("device_race", device_ranges=changed(ranges, 3, begin_byte=9, end_byte=8))
+
+
+def test_a_device_whose_host_saw_nothing_end_is_not_checked_for_ever() -> None:
+    """Six thousand operations on three streams, of which nobody saw one end, are more than are compared."""
+    ops = table_of_live("device_ops").to_pylist()
+    many = [ops[i % 3] | {"op": i, "stream": ("exec", "load", "write")[i % 3], "waits": [], "seen": []}
+            for i in range(6000)]  # fmt: skip
+    one = on_the_device(
+        "device_race", device_ops=pa.Table.from_pylist(many, schema=table_of_live("device_ops").schema),
+        device_ranges=table_of_live("device_ranges").slice(0, 0),
+    )  # fmt: skip
+    assert one.outcome == "not_checkable"
+    assert one.sentence.startswith("op 5,000, round ") and "at most 5,000 operations" in one.sentence
+
+
 def test_logits_that_are_no_numbers_are_found() -> None:
     """One row of a forward that is broken names its request, its round and what the device had of it."""
     rows = table_of_live("forward_rows")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import time
 from collections.abc import Callable
 
-from tsviz.executor.wire import HEAD_BYTES, Wire, other_protocol
+from tsviz.executor.wire import HEAD_BYTES, Wire, is_head, other_protocol
 
 CONNECT_SECONDS = 30.0
 """How long a node waits for the other one to be there."""
-_SILENT_SECONDS = 5.0
-"""How long who has connected may say nothing before it is taken for a peer that is slow."""
+_SILENT_SECONDS = 10.0
+"""How long who has connected may take to say as much as a peer says at once; the peer itself may come behind it."""
+_CLOSED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 _TO_HTTP = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
     b"This is `tsviz record --node P`. It speaks to the other node of its pair, `tsviz record --node D`, and no HTTP.\n"
@@ -34,22 +36,47 @@ def listen(host: str, port: int, on_other: Callable[[str], None] | None = None) 
 
 def _first_words(connection: socket.socket) -> str | None:
     """Return what another one than a peer did who has connected, and send it away; None for what may be a peer."""
-    connection.settimeout(_SILENT_SECONDS)
-    try:
-        said = connection.recv(HEAD_BYTES, socket.MSG_PEEK)
-    except TimeoutError:
-        return None
-    except OSError:
-        said = b""
+    said, gone = _peeked(connection)
     other = other_protocol(said)
-    if said and other is None:
+    if other is None and is_head(said):
+        connection.settimeout(None)
         return None
     with connection, contextlib.suppress(OSError):
         if other == "HTTP":
             connection.sendall(_TO_HTTP)
             connection.shutdown(socket.SHUT_WR)
             connection.recv(1 << 16)  # what is not read would have the kernel drop the answer
-    return "hung up" if other is None else f"speaks {other}"
+    if other is not None:
+        return f"speaks {other}"
+    if len(said) == HEAD_BYTES:
+        return "said what no node says"
+    return "hung up" if gone else f"said {len(said)} bytes in {_SILENT_SECONDS:g} s"
+
+
+def _peeked(connection: socket.socket) -> tuple[bytes, bool]:
+    """Return as many first bytes as a frame's head has, or as come in time, and whether it hung up before."""
+    until, said = time.monotonic() + _SILENT_SECONDS, b""
+    try:
+        while len(said) < HEAD_BYTES and other_protocol(said) is None and (left := until - time.monotonic()) > 0:
+            connection.settimeout(left)
+            more = connection.recv(HEAD_BYTES, socket.MSG_PEEK)
+            if more == said:
+                if _is_gone(connection):
+                    return said, True
+                time.sleep(0.05)  # a peek does not wait for more than there is
+            said = more
+    except TimeoutError:
+        return said, False
+    except OSError:
+        return said, True
+    return said, False
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Return whether the other end has closed: beyond what it said nothing will come."""
+    poll = select.poll()
+    poll.register(connection, _CLOSED)
+    return bool(poll.poll(0))
 
 
 def connect(host: str, port: int) -> Wire:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tsviz.trace.errors import TraceError
-from tsviz.trace.order.checker import check_ops
+from tsviz.trace.order.checker import TooManyOpen, races_of
 from tsviz.trace.order.recorded import read_ops
 from tsviz.trace.reader import open_bundle
 
@@ -18,13 +18,18 @@ def main(arguments: list[str]) -> int:
     races = 0
     try:
         for part in open_bundle(arguments[0]).parts:
-            for race in check_ops(read_ops(part)):
-                print(f"{part.node}/{part.rank}: {race}")
+            for race in races_of(read_ops(part)):
+                print(_printable(f"{part.node}/{part.rank}: {race}"))
                 races += 1
-    except TraceError as error:
-        print(error, file=sys.stderr)
+    except (TraceError, TooManyOpen) as error:
+        print(_printable(str(error)), file=sys.stderr)
         return 2
     return 1 if races else 0
+
+
+def _printable(text: str) -> str:
+    """Return words of a trace without what a terminal would obey."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 if __name__ == "__main__":

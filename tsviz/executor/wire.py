@@ -168,6 +168,11 @@ def wire_pair() -> tuple[Wire, Wire]:
     return Wire(a), Wire(b)
 
 
+def is_head(said: bytes) -> bool:
+    """Return whether these first bytes may be a frame's head."""
+    return len(said) == HEAD_BYTES and 0 < _HEAD.unpack(said)[0] <= _MOST_HEAD_BYTES
+
+
 def other_protocol(said: bytes) -> str | None:
     """Return the name of another protocol that begins so; None where it may be ours."""
     return next((name for begin, name in _OTHERS.items() if said.startswith(begin)), None)

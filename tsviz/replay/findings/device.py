@@ -7,11 +7,11 @@ from itertools import islice
 
 from tsviz.replay.scenario.predicates import Absent
 from tsviz.replay.why.tree import counted
-from tsviz.trace.order.checker import Race, races_of
+from tsviz.trace.order.checker import Race, TooManyOpen, races_of
 from tsviz.trace.order.ops import Op
 from tsviz.trace.order.recorded import read_ops
 
-from .model import Ended, Subject, found, listed
+from .model import Ended, NotCheckable, Subject, found, listed
 from .recorded import ask
 
 _MOST_RACES = 10_000
@@ -24,7 +24,10 @@ def device_race(subject: Subject, pairs: int) -> Ended:
     Ordered are operations of one stream, those of which one waits for the other's event, and those of which the host
     had seen one end before it queued the other. No lucky timing is needed: what happened in time this once counts too.
     """
-    races = list(islice(races_of(read_ops(subject.part)), _MOST_RACES))
+    try:
+        races = list(islice(races_of(read_ops(subject.part)), _MOST_RACES))
+    except TooManyOpen as error:
+        return NotCheckable("device_race", str(error))
     if len(races) <= pairs:
         return Absent("device_race", len(races), pairs)
     edges = Counter(race.edge for race in races)

@@ -132,10 +132,15 @@ class Checked:
         return tuple(Position(self.node, self.rank, round_) for round_ in rounds)
 
 
+_NAME_CHARACTERS = 200
+"""Names are of whoever submitted: what is longer is cut in a sentence."""
+
+
 def listed(names: list[str] | tuple[str, ...], most: int = 8) -> str:
     """Return names in quotes, the first ones of many."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+    shown = (name if len(name) <= _NAME_CHARACTERS else f"{name[:_NAME_CHARACTERS]}…" for name in names[:most])
+    return ", ".join(map(repr, shown)) + more
 
 
 def found(name: str, sentence: str, rounds: tuple[int, int], requests: list[str], /, **numbers: int) -> Finding:

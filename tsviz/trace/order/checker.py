@@ -92,6 +92,11 @@ class OrderChecker:
             self._seen = tuple(self._host)
         return self._seen
 
+    @property
+    def open(self) -> int:
+        """How many operations the host has not seen end."""
+        return sum(map(len, self._open))
+
     def submitted(self, op: Op) -> None:
         """Check a new operation against all that are not ordered before it."""
         place = op.stream.place
@@ -138,13 +143,28 @@ class OrderChecker:
             self.races.append(Race(first, second, at))
 
 
+MOST_OPEN = 5000
+"""So many operations may be on their way in a trace: each is compared with all that nothing orders before it."""
+
+
+class TooManyOpen(Exception):
+    """More operations are on their way than any device has: the host saw none of them end."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__(
+            f"op {op.number:,}, round {op.round:,}: expected at most {MOST_OPEN:,} operations on their way, found more"
+        )
+
+
 def races_of(ops: Iterable[Op]) -> Iterator[Race]:
-    """Yield the races among the operations of a trace, given in the order of submission."""
+    """Yield the races among the operations of a trace, given in the order of submission. Raises `TooManyOpen`."""
     checker = OrderChecker()
     for op in ops:
         if op.seen:
             checker.adopt(op.seen)
         checker.submitted(op)
+        if checker.open > MOST_OPEN:
+            raise TooManyOpen(op)
         yield from checker.races
         checker.races.clear()
 

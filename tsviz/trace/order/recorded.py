@@ -18,10 +18,13 @@ _Word = TypeVar("_Word", Stream, Kind)
 
 def read_ops(part: Part) -> Iterator[Op]:
     """Yield the operations of a recorded scheduler in the order of submission; none is kept. Raises `TraceError`."""
-    ranges = _Ranges(part)
+    ranges, last = _Ranges(part), -1
     for batch in part.batches("device_ops"):
         for row in batch.to_pylist():
-            reads, writes = ranges.of(row["op"])
+            if row["op"] <= last:
+                raise Damaged(part.directory, "device_ops, op", f"a number above {last}", f"{row['op']}")
+            last = row["op"]
+            reads, writes = ranges.of(last)
             yield Op(
                 row["op"], row["round"], _known(Stream, part, row, "stream"), _known(Kind, part, row, "kind"),
                 tuple(row["waits"]), reads, writes, row["op_id"], row["layer"], _of_every_stream(row["seen"]),
@@ -33,6 +36,7 @@ class _Ranges:
     """The ranges of one operation after the other, from a table that is in their order."""
 
     def __init__(self, part: Part) -> None:
+        self._directory = part.directory
         self._rows = (row for batch in part.batches("device_ranges") for row in _columns(batch))
         self._next = next(self._rows, None)
 
@@ -41,8 +45,13 @@ class _Ranges:
         touched: tuple[list[ByteRange], list[ByteRange]] = ([], [])
         row = self._next
         while row is not None and row[0] <= op:
-            if row[0] == op:
-                touched[row[1]].append(ByteRange._make(row[2:]))
+            number, writes, space, begin, end = row
+            if number < op:
+                raise Damaged(self._directory, "device_ranges, op", f"{op}, or one behind it", f"{number}")
+            if not 0 <= begin <= end:
+                words = f"bytes {begin} to {end}"
+                raise Damaged(self._directory, f"device_ranges, op {op}", "a first byte and one not before it", words)
+            touched[writes].append(ByteRange(space, begin, end))
             row = next(self._rows, None)
         self._next = row
         return merged(touched[False]), merged(touched[True])
