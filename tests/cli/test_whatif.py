@@ -142,7 +142,7 @@ def test_a_stall_and_its_cure_are_said_in_words(tsviz: Any) -> None:
     ended = tsviz("whatif", TRACES / "mixed-stall", "--set", "chunk=8")
     assert "baseline: a permanent stall" in ended.err and "2 requests have not ended" in ended.err
     assert "what-if (chunk=8): every request ends" in ended.err and "finished 0 -> 2 of 2" in ended.err
-    assert "requests by first token: 0 sooner; 0 later; 1 had none before (newcomer)" in ended.err
+    assert "requests by first token: 0 sooner; 0 later; 1 got there not before (newcomer)" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from functools import partial
 
 import pytest
@@ -15,6 +16,7 @@ from tests.executor.conftest import tsviz
 from tsviz.executor import backups
 from tsviz.executor.options import DeviceOptions, Edge
 from tsviz.executor.store import PageStore
+from tsviz.replay.moments import wall_offset_ns
 from tsviz.trace.order.checker import check_ops
 from tsviz.trace.order.recorded import read_ops
 from tsviz.trace.reader import open_bundle
@@ -50,6 +52,17 @@ def test_every_forward_has_its_operations(bundle) -> None:
     rows = part.table("forward_rows")
     assert all(n >= 1 for n in rows["accepted_tokens"].to_pylist())
     assert not any(rows["broken"].to_pylist())
+
+
+def test_its_clock_is_put_on_the_one_on_the_wall(bundle) -> None:
+    """The anchor is taken on the run's own clock, which begins with it: nodes of a pair are merged on one clock."""
+    opened = open_bundle(bundle)
+    (part,) = opened.parts
+    first_ns = part.table("rounds")["start_ns"][0].as_py()
+    anchor = opened.description["clock_anchor"]
+    assert 0 < anchor["monotonic_ns"] < first_ns < 60 * 10**9
+    offset_ns = wall_offset_ns(opened, part, first_ns)
+    assert anchor["wall_ns"] < first_ns + offset_ns < time.time_ns()
 
 
 def test_the_checker_reads_a_trace(bundle) -> None:

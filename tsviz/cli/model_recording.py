@@ -87,7 +87,7 @@ class ModelRecording:
                 "decode": how_decoded(loaded.model),
             },
         }  # fmt: skip
-        writer = BundleWriter(out, meta=meta, tokens=tokens)
+        writer = BundleWriter(out, meta=meta, tokens=tokens, now_ns=clock.now_ns)
         ends: dict[str, Any] = {}
         failed: str | None = None
         try:

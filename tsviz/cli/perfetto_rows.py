@@ -40,10 +40,11 @@ def rows_of(locked: Locked, trace: Path) -> list[PartRows]:
             order: str = "round",
             place: str = place,
             directory: Path = directory,
+            table: str = "",
         ) -> dict[str, list[Any]]:
             sql = f"SELECT {columns} FROM {relation} WHERE {place} AND ({where}) ORDER BY {order}"
             columns_of: dict[str, list[Any]] = locked.query(sql)[0].to_pydict()
-            require_numbers(columns_of, directory / relation)
+            require_numbers(columns_of, directory / (table or relation))
             return columns_of
 
         found.append(PartRows(
@@ -59,7 +60,7 @@ def rows_of(locked: Locked, trace: Path) -> list[PartRows]:
             pool=ask(f'round, "group", {levels}', "pool", order='round, "group"'),
             groups=ask('"group"', "groups", order="group_index")["group"],
             device_ops=ask("round, op, stream, kind, layer, op_id, moved_bytes, start_ns, end_ns, stall_ns, for_op",
-                           _OPS_AND_STALLS, order="op"),
+                           _OPS_AND_STALLS, order="op", table="device_ops"),
         ))  # fmt: skip
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ class BundleFolder:
 
     def __init__(
         self, path: Path, meta: Mapping[str, Any], tokens: str, ring: RingOptions | None, retention: Retention | None,
-        *, made: bool,
+        *, made: bool, now_ns: Callable[[], int],
     ) -> None:  # fmt: skip
         """Make the folder, or take the one that was `made` for this recording, and the lock of who records.
+
+        `now_ns` is the clock of the times that are recorded, which the anchor puts on the one on the wall.
 
         Raises CannotRecord when the path is taken or cannot be made.
         """
@@ -35,7 +37,7 @@ class BundleFolder:
         try:
             if not made:
                 check_free(path)
-            anchor = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
+            anchor = {"wall_ns": time.time_ns(), "monotonic_ns": now_ns()}
             self._said |= {
                 "format": layout.FORMAT, "schema": layout.schema_version(), "tokens": tokens, "clock_anchor": anchor,
                 "meta": dict(meta),

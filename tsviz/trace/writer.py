@@ -69,7 +69,7 @@ class BundleWriter:
     def __init__(
         self, path: Path, *, meta: Mapping[str, Any], tokens: str = FULL, ring: RingOptions | None = None,
         most_waiting: int | None = None, made: bool = False, retention: Retention | None = None,
-        keeper_patience_s: float = 0.0,
+        keeper_patience_s: float = 0.0, now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:  # fmt: skip
         """Make the directory `path` (it must not exist or be empty). `meta` becomes `bundle.json`'s `meta`.
 
@@ -78,6 +78,7 @@ class BundleWriter:
         `keeper_patience_s`: how long the keeper of a ring is waited for (`Rotation`).
         `retention`: of the recordings beside it that were made with limits those that are beyond these are removed when
         it begins, every minute, and when it ends; one that reaches the limit in bytes by itself ends (`Full`).
+        `now_ns`: the clock of the recorders, where that is neither the machine's nor a virtual one.
         `made`: the directory was made for this recording (`check_free`), and may hold what others put there since.
 
         Raises CannotRecord when the path is taken or cannot be made, ValueError for an unknown token mode.
@@ -93,7 +94,7 @@ class BundleWriter:
         self._closed = False
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._folder = BundleFolder(path, meta, tokens, ring, retention, made=made)
+        self._folder = BundleFolder(path, meta, tokens, ring, retention, made=made, now_ns=now_ns)
         self._thread = threading.Thread(target=self._run, name="tsviz-writer", daemon=True)
         self._thread.start()
         self._watcher = threading.Thread(target=self._watch, args=(most_waiting,), name="tsviz-watch", daemon=True)

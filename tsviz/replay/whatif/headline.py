@@ -11,7 +11,7 @@ from tsviz.replay.figures.run import Figures
 from .study import Outcome, Study
 
 _ENDS = {
-    EndReason.DRAINED: "every request ends",
+    EndReason.DRAINED: "every request ends",  # but those that are refused, which are told behind it
     EndReason.MAX_ROUNDS: "cut at the bound of its rounds",
     EndReason.STOPPED: "stopped",
     EndReason.STALLED: "a permanent stall: plans stay empty and nothing is to come that could change one",
@@ -24,8 +24,9 @@ def ended_words(outcome: Outcome) -> str:
     """Say why a run ended, and who is left."""
     figures = outcome.figures
     live = f", {figures.live:,} requests have not ended" if figures.live else ""
+    refused = f", {figures.refused:,} are refused" if figures.refused else ""
     lock = f", the last {figures.stuck_rounds:,} rounds a live-lock" if figures.live_locked else ""
-    return f"{_ENDS[outcome.run.summary.reason]}{live}{lock}"
+    return f"{_ENDS[outcome.run.summary.reason]}{refused}{live}{lock}"
 
 
 def headline_words(study: Study, outcome: Outcome) -> list[str]:
@@ -33,8 +34,9 @@ def headline_words(study: Study, outcome: Outcome) -> list[str]:
     before, after = study.baseline.figures, outcome.figures
     lines = [_fleet(before, after)]
     titles = {"queue": "wait for the first row", "ttft": "time to first token", "tpot": "time between tokens"}
-    lines += [words for name, title in titles.items() if (words := _times(title, before, after, name))]
-    lines += _requests(study.compare(outcome))
+    alignment = study.compare(outcome)
+    lines += [words for name, title in titles.items() if (words := _times(title, before, after, name, alignment))]
+    lines += _requests(alignment)
     least = study.fit_error.ttft.p50_ns
     if least >= 1:
         lines.append(
@@ -57,7 +59,10 @@ def _fleet(before: Figures, after: Figures) -> str:
     return "; ".join(parts)
 
 
-def _times(title: str, before: Figures, after: Figures, name: str) -> str:
+def _times(title: str, before: Figures, after: Figures, name: str, alignment: Alignment) -> str:
+    had, have = (sum(_has(d, side, f"{name}_ns") for d in alignment.deltas) for side in ("left", "right"))
+    if had != have:  # a quantile over those who got there says less the fewer they are
+        title += f", which {had:,} requests had and {have:,} have,"
     found = []
     for quantile in ("p50", "p95"):
         left, right = (getattr(f, f"{name}_{quantile}_ms") for f in (before, after))
@@ -72,7 +77,7 @@ def _requests(alignment: Alignment) -> list[str]:
         changes = [(change, delta) for delta in alignment.deltas if (change := delta.change(name)) is not None]
         sooner, later = ([c for c in changes if sign * c[0] > 0] for sign in (-1, 1))
         said = [f"{len(sooner):,} sooner{_most(sooner, name)}", f"{len(later):,} later{_most(later, name)}"]
-        for side, other, words in (("right", "left", "had none before"), ("left", "right", "have none any more")):
+        for side, other, words in (("right", "left", "got there not before"), ("left", "right", "get there no more")):
             alone = [d.request for d in alignment.deltas if _has(d, side, name) and not _has(d, other, name)]
             if alone:
                 said.append(f"{len(alone):,} {words} ({alone[0]}{', ...' if len(alone) > 1 else ''})")

@@ -154,8 +154,8 @@ def live_lock_words(left: tuple[str, Figures], right: tuple[str, Figures]) -> li
         if one.live_locked and not other.live_locked:
             return [
                 f"{name} live-locks: its last {one.stuck_rounds:,} rounds with rows get none of {one.live} requests"
-                f" further; {other_name} does not: {one.finished:,} requests finished became {other.finished:,},"
-                f" {one.retractions:,} retractions became {other.retractions:,}"
+                f" further, {one.finished:,} finished with {one.retractions:,} retractions; {other_name} does not:"
+                f" {other.finished:,} finished with {other.retractions:,}"
             ]
     return [f"{left_name} and {right_name} both live-lock"] if before.live_locked else []
 
