@@ -250,7 +250,8 @@ def drawn(seed: int) -> Life:
 
 def _enough_parents(life: Life) -> int:
     """At least as many as a lifetime has, and in which its longest request fits to its end: else it may stand still."""
-    longest = max(r.prompt_tokens + r.output_tokens for r in life.requests) + life.pool.decode_input_tokens
+    ends = (r.prompt_tokens + max(r.output_tokens, r.max_new_tokens) for r in life.requests)
+    longest = max(ends) + life.pool.decode_input_tokens
     shape = PRESETS[life.model]
     draft = replace(shape, pattern=shape.pattern[: life.draft_layers], narrow=False) if life.draft_layers else None
 
