@@ -19,6 +19,7 @@ from tsviz.replay.findings.scan import BY_NAME, CHECKS, check_kept, check_part, 
 from tsviz.replay.reexecution.index import build_index
 from tsviz.replay.scenario.predicates import Finding
 from tsviz.replay.slice import write_slice
+from tsviz.replay.survey.ask import looked
 from tsviz.replay.why.answer import facts_of
 from tsviz.scheduler import compat
 from tsviz.trace.errors import TraceError
@@ -553,6 +554,8 @@ def test_a_simulated_device_is_not_asked_for_its_order() -> None:
     """Checks of a real device are made of a trace that has one, and of no other."""
     live, simulated = (open_bundle(TRACES / name).parts[0] for name in ("smollm2-live", "head-of-line"))
     more = {check.name for check in checks_of(live)} - {check.name for check in checks_of(simulated)}
+    assert all(looked(on_the_device(name)).of_device for name in more)
+    assert not looked(on_the_device("stall")).of_device
     assert more == {"device_race", "broken_rows", "lost_tokens", "early_acknowledgement", "copy_stalls"}
 
 

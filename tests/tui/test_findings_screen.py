@@ -99,10 +99,10 @@ async def test_another_part_without_a_way_to_it_is_named() -> None:
         assert "That is in part D/0: tsviz open runs/mooncake@D/0:64" in screen_text(pilot.app)
 
 
-@pytest.mark.parametrize(("name", "view"), [("device_race", "device"), ("copy_stalls", "device"), ("stall", "why")])
-async def test_a_finding_opens_the_view_that_says_more(name: str, view: str) -> None:
+@pytest.mark.parametrize(("of_device", "view"), [(True, "device"), (False, "why")])
+async def test_a_finding_opens_the_view_that_says_more(of_device: bool, view: str) -> None:
     """Of a device its operations in that round; of what waits, why."""
-    one = check(name, "found", "broken", "something is wrong", rounds=(40, 90))
+    one = check("race", "found", "broken", "something is wrong", rounds=(40, 90), of_device=of_device)
     async with app_on(FakeDesk((Plan(1), Extent("P/0", "recorded", 300, 300), one))).run_test(size=(120, 40)) as pilot:
         await opened(pilot)
         await pilot.press("enter")

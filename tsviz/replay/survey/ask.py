@@ -67,6 +67,8 @@ class Looked:
     rounds: tuple[int, ...] = ()
     requests: tuple[str, ...] = ()
     numbers: Mapping[str, int] | None = None
+    of_device: bool = False
+    """Whether it is about what a real device did, and not about what the scheduler decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,7 @@ def _extent(part: Part, derive: bool, tell: Tell) -> tuple[Extent, Index | None]
 
 def looked(checked: Checked) -> Looked:
     """Return a check that was made, with everything a person is shown of it."""
+    from tsviz.replay.findings.model import CHECKSUMS, DEVICE
     from tsviz.replay.scenario.predicates import Finding
 
     check, ended = checked.check, checked.ended
@@ -241,6 +244,7 @@ def looked(checked: Checked) -> Looked:
         rounds=tuple(position.round for position in checked.positions),
         requests=() if finding is None else tuple(finding.requests),
         numbers=None if finding is None else dict(finding.numbers),
+        of_device=check.needs in (DEVICE, CHECKSUMS),
     )
 
 

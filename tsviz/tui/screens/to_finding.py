@@ -5,13 +5,11 @@ from __future__ import annotations
 from tsviz.replay.survey.ask import Looked
 from tsviz.tui.screens.over import Jump
 
-_VIEWS = dict.fromkeys(
-    ("device_race", "changed_pages", "broken_rows", "lost_tokens", "early_acknowledgement", "copy_stalls"), "device"
-)
-"""Where the inspector says more of a finding than why a request waits."""
-
 
 def jump_to(one: Looked, round_: int, request: str = "") -> Jump:
-    """Return the jump to a round of a finding, and to the request that was chosen, or else its first."""
+    """Return the jump to a round of a finding, and to the request that was chosen, or else its first.
+
+    The inspector says why it waits, or of a real device what that did in the round.
+    """
     name = request or (one.requests[0] if one.requests else "")
-    return Jump(round_, name, message=one.sentence, part=one.part, view=_VIEWS.get(one.name, "why"))
+    return Jump(round_, name, message=one.sentence, part=one.part, view="device" if one.of_device else "why")
